@@ -1,0 +1,19 @@
+/* From the public descriptor of an Adam step to what a backend takes. */
+#ifndef GSC_ADAM_ARGS_H
+#define GSC_ADAM_ARGS_H
+
+#include "backend.h"
+#include "tensor.h"
+
+typedef struct gsc__adam {
+    gsc__adam_group *groups; /* [count]; NULL if there are none */
+    int32_t count;
+    gsc__visible_rows visible;
+} gsc__adam;
+
+/* On success the caller frees out with gsc__adam_release. */
+gsc_status gsc__adam_args(const gsc__checker *checker, const gsc_adam_args *theirs,
+                          gsc__adam *out);
+void gsc__adam_release(gsc__adam *adam);
+
+#endif

@@ -1,0 +1,124 @@
+/* The rasterizer's entry points with memory from the context's allocator. */
+
+#include "call.h"
+
+#include <stdlib.h>
+
+struct gsc_raster_saved {
+    gsc_context *context;
+    gsc_raster_info info;
+    void *state, *intersections;
+    size_t state_bytes, intersections_bytes;
+};
+
+static void release_blocks(gsc_raster_saved *saved, void *stream) {
+    gsc__context_release(saved->context, saved->intersections, saved->intersections_bytes,
+                         stream);
+    gsc__context_release(saved->context, saved->state, saved->state_bytes, stream);
+}
+
+/* Room for the whole frame, or for as large a part of it as there is memory for: the
+ * frame then is done in bands. */
+static gsc_status alloc_intersections(gsc_raster_saved *saved, void *stream) {
+    const size_t least = saved->info.intersections_min_bytes;
+    size_t bytes = saved->info.intersections_bytes;
+    while (bytes > least && !saved->intersections) {
+        saved->intersections = gsc__context_try_alloc(saved->context, bytes, stream);
+        saved->intersections_bytes = bytes;
+        bytes = bytes / 2 > least ? bytes / 2 : least;
+    }
+    if (saved->intersections) return GSC_OK;
+    saved->intersections_bytes = least;
+    return gsc__context_alloc(saved->context, least, "raster_forward: intersections", stream,
+                              &saved->intersections);
+}
+
+/* Both steps; the scratch is the larger of what the two need. */
+static gsc_status project_and_render(const gsc__raster_call *call,
+                                     const gsc__raster_outputs *outputs, gsc_raster_saved *saved) {
+    gsc_context *context = call->context;
+    gsc__raster_buffers buffers = {.state = saved->state, .state_bytes = saved->state_bytes};
+    gsc__scratch scratch;
+    GSC__TRY(gsc__scratch_provide(&scratch, context, "raster_forward: scratch",
+                                  saved->info.forward_scratch_bytes, call->stream,
+                                  &buffers.scratch, &buffers.scratch_bytes));
+    gsc_status status = context->backend->raster_project(context, &call->raster, &buffers,
+                                                         outputs, &saved->info, call->stream);
+    if (status == GSC_OK) status = alloc_intersections(saved, call->stream);
+    if (status == GSC_OK && saved->info.forward_scratch_bytes > buffers.scratch_bytes) {
+        gsc__scratch_release(&scratch);
+        buffers.scratch = NULL;
+        status = gsc__scratch_provide(&scratch, context, "raster_forward: scratch",
+                                      saved->info.forward_scratch_bytes, call->stream,
+                                      &buffers.scratch, &buffers.scratch_bytes);
+    }
+    if (status == GSC_OK) {
+        buffers.intersections = saved->intersections;
+        buffers.intersections_bytes = saved->intersections_bytes;
+        status = context->backend->raster_render(context, &call->raster, &buffers, outputs,
+                                                 &saved->info, NULL, call->stream);
+    }
+    gsc__scratch_release(&scratch);
+    return status;
+}
+
+gsc_status gsc_raster_forward(gsc_context *context, const gsc_raster_args *args,
+                              const gsc_raster_outputs *outputs, gsc_raster_saved **saved,
+                              void *stream) {
+    gsc__raster_call call;
+    gsc__raster_outputs results;
+    if (saved) *saved = NULL;
+    GSC__TRY(gsc__raster_begin(&call, "raster_forward", context, args, NULL, stream));
+    GSC__TRY(gsc__raster_outputs_args(&call.checker, &call.raster, outputs, true, &results));
+    gsc_raster_saved made = {.context = context,
+                             .info = call.sizes,
+                             .state_bytes = call.sizes.state_bytes};
+    GSC__TRY(gsc__context_alloc(context, made.state_bytes, "raster_forward: state", stream,
+                                &made.state));
+    gsc_status status = project_and_render(&call, &results, &made);
+    gsc_raster_saved *kept = NULL;
+    if (status == GSC_OK && saved) {
+        kept = malloc(sizeof *kept);
+        if (!kept) status = gsc__fail(GSC_ERROR_OUT_OF_MEMORY, "raster_forward: out of memory");
+    }
+    if (kept) {
+        *kept = made;
+        *saved = kept;
+    } else {
+        release_blocks(&made, stream);
+    }
+    return status;
+}
+
+gsc_status gsc_raster_backward_saved(gsc_context *context, const gsc_raster_args *args,
+                                     const gsc_raster_saved *saved, const gsc_raster_grads *grads,
+                                     void *stream) {
+    static const char function[] = "raster_backward_saved";
+    gsc__raster_call call;
+    gsc__raster_grads results;
+    gsc__scratch scratch;
+    if (!saved) return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: saved is NULL", function);
+    GSC__TRY(gsc__raster_begin(&call, function, context, args, &saved->info, stream));
+    if (saved->context != context) {
+        return gsc__fail(GSC_ERROR_STATE, "%s: saved is of another context", function);
+    }
+    GSC__TRY(gsc__raster_check_layout(&call, &saved->info));
+    GSC__TRY(gsc__raster_grads_args(&call.checker, &call.raster, grads, &results));
+    gsc__raster_buffers buffers = {.state = saved->state,
+                                   .state_bytes = saved->state_bytes,
+                                   .intersections = saved->intersections,
+                                   .intersections_bytes = saved->intersections_bytes};
+    GSC__TRY(gsc__scratch_provide(&scratch, context, "raster_backward_saved: scratch",
+                                  call.sizes.backward_scratch_bytes, stream, &buffers.scratch,
+                                  &buffers.scratch_bytes));
+    gsc_status status = context->backend->raster_backward(context, &call.raster, &buffers,
+                                                          &saved->info, &results, stream);
+    gsc__scratch_release(&scratch);
+    return status;
+}
+
+void gsc_raster_saved_free(gsc_raster_saved *saved, void *stream) {
+    if (!saved) return;
+    release_blocks(saved, stream);
+    free(saved);
+}

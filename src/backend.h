@@ -1,0 +1,178 @@
+/* What the API layer hands to a backend, and the table that a backend is.
+ *
+ * Everything here is checked: pointers are dense and of the right size and device,
+ * defaults are filled in.  A backend never looks at a public descriptor's tensors. */
+#ifndef GSC_BACKEND_H
+#define GSC_BACKEND_H
+
+#include "gsplat_c.h"
+#include "real.h"
+
+#include <stdbool.h>
+
+/* Cameras and Gaussians.  Pointers that were not given are NULL. */
+typedef struct gsc__raster {
+    uint32_t flags; /* GSC_RASTER_* */
+    int32_t width, height, channels, sh_degree;
+    int32_t cameras;          /* C */
+    int64_t gaussians;        /* N */
+    gsc_real scale_modifier, tan_fovx, tan_fovy;
+    gsc_real near_plane, far_plane; /* far: INFINITY for none */
+    gsc_real radius_clip;           /* negative for none */
+    gsc_real blur;                  /* 0 for none */
+    gsc_real median_default;
+    int64_t background_stride;      /* elements from camera to camera: 0 or channels */
+    int64_t colors_stride;          /* 0 or N * channels */
+    int64_t sh_coefficients;        /* rows of sh per Gaussian: K, or K - 1 with sh_dc */
+    const gsc_real *view;           /* [C, 16] */
+    const gsc_real *projection;     /* [C, 16] */
+    const gsc_real *intrinsics;     /* [C, 4] */
+    const gsc_real *position;       /* [C, 3] */
+    const gsc_real *background;     /* [1 or C, channels] */
+    const gsc_real *pixel_weights;  /* [C, H, W] */
+    const gsc_real *means;          /* [N, 3] */
+    const gsc_real *opacities;      /* [N] */
+    const gsc_real *scales;         /* [N, 3] */
+    const gsc_real *rotations;      /* [N, 4] */
+    const gsc_real *covariances;    /* [N, 6] */
+    const gsc_real *colors;         /* [1 or C, N, channels] */
+    const gsc_real *sh;             /* [N, sh_coefficients, 3] */
+    const gsc_real *sh_dc;          /* [N, 3] */
+} gsc__raster;
+
+typedef struct gsc__raster_outputs {
+    gsc_real *color;        /* [C, channels, H, W] or [C, H, W, channels] */
+    gsc_real *alpha;        /* [C, H, W] */
+    gsc_real *depth;        /* [C, H, W] */
+    gsc_real *inv_depth;    /* [C, H, W] */
+    gsc_real *median_depth; /* [C, H, W] */
+    int32_t *radii;         /* [C, N, radii_axes] */
+    int32_t radii_axes;     /* 1 or 2 */
+    gsc_real *means2d;      /* [C, N, 2] */
+    gsc_real *depths;       /* [C, N] */
+    gsc_real *conics;       /* [C, N, 3] */
+    gsc_real *opacities;    /* [C, N] */
+    int32_t *touched;       /* [C, N] */
+    gsc_real *weight_sum;   /* [C, N] */
+    int32_t *weight_count;  /* [C, N] */
+    gsc_real *weight_blend; /* [C, N] */
+    gsc_real *weight_distance; /* [C, N] */
+} gsc__raster_outputs;
+
+/* data NULL and bytes 0 where a buffer was not given (scratch never is NULL). */
+typedef struct gsc__raster_buffers {
+    void *state, *intersections, *scratch;
+    size_t state_bytes, intersections_bytes, scratch_bytes;
+} gsc__raster_buffers;
+
+typedef struct gsc__raster_grads {
+    /* in */
+    const gsc_real *color, *alpha, *depth, *inv_depth;
+    /* out */
+    gsc_real *means, *opacities, *scales, *rotations, *covariances, *colors, *sh, *sh_dc;
+    gsc_real *means2d;     /* [C, N, means2d_axes] */
+    gsc_real *means2d_abs; /* [C, N, means2d_abs_axes] */
+    int32_t means2d_axes, means2d_abs_axes; /* 2 or 3 */
+    gsc_real *view;        /* [C, 16] */
+    gsc_real *position;    /* [C, 3] */
+    gsc_real *background;  /* [1 or C, channels] */
+} gsc__raster_grads;
+
+typedef struct gsc__knn {
+    int32_t k;
+    int64_t points_count;    /* N */
+    int64_t queries_count;   /* M; N without queries */
+    const gsc_real *points;  /* [N, 3] */
+    const gsc_real *queries; /* [M, 3] or NULL */
+    void *indices;           /* [M, k] int32, or int64 if indices64 */
+    bool indices64;
+    gsc_real *distances2;    /* [M, k] */
+    gsc_real *mean2;         /* [M] */
+    void *scratch;           /* at least what knn_scratch_bytes said */
+    size_t scratch_bytes;
+} gsc__knn;
+
+/* An image with strides in elements, [B, C, H, W]. */
+typedef struct gsc__image {
+    void *data; /* gsc_real, or uint8_t if bytes */
+    int64_t strides[4];
+    bool bytes;
+} gsc__image;
+
+typedef struct gsc__window {
+    int32_t size;        /* odd */
+    gsc_real weights[33]; /* normalised Gaussian */
+} gsc__window;
+
+typedef struct gsc__ssim {
+    uint32_t flags;
+    int32_t batch, channels, height, width;
+    gsc__window window;
+    gsc_real c1, c2;
+    gsc__image image, target;
+    gsc_real *map;        /* dense [B, C, H', W'] */
+    gsc_real *mean;
+    gsc__image grad_map;  /* data NULL if not given; shape of map */
+    const gsc_real *grad_mean;
+    gsc__image grad_image, grad_target; /* data NULL if not wanted */
+} gsc__ssim;
+
+typedef struct gsc__image_loss {
+    uint32_t flags;
+    int32_t batch, channels, height, width;
+    gsc__window window;
+    gsc_real c1, c2, l1_weight, l2_weight, ssim_weight, grad_scale;
+    gsc__image image, target;
+    gsc__image mask;        /* strides of b, 0, y, x (b: 0 if shared); data NULL if none */
+    gsc_real *loss, *parts; /* [], [3] */
+    gsc__image grad_image;
+} gsc__image_loss;
+
+typedef struct gsc__adam_group {
+    gsc_real *parameter, *moment1, *moment2; /* [rows, row_size] */
+    const gsc_real *gradient;
+    int64_t rows, row_size;
+    double lr, beta1, beta2, epsilon, weight_decay;
+    int32_t step; /* 0: no bias correction */
+    bool decoupled;
+} gsc__adam_group;
+
+typedef struct gsc__visible_rows {
+    const void *data; /* NULL: every row */
+    int32_t bytes;    /* 1 or 4 an element */
+} gsc__visible_rows;
+
+/* One table per backend; every function gets the stream as the caller gave it. */
+typedef struct gsc__backend {
+    const char *name;
+    gsc_status (*open)(gsc_context *context); /* sets context->device_data */
+    void (*close)(gsc_context *context);
+
+    /* Fills the sizes of info that are known (see gsc_raster_sizes). */
+    gsc_status (*raster_sizes)(const gsc_context *context, const gsc__raster *raster,
+                               gsc_raster_info *info);
+    /* info NULL: do not wait. */
+    gsc_status (*raster_project)(gsc_context *context, const gsc__raster *raster,
+                                 const gsc__raster_buffers *buffers,
+                                 const gsc__raster_outputs *outputs, gsc_raster_info *info,
+                                 void *stream);
+    gsc_status (*raster_render)(gsc_context *context, const gsc__raster *raster,
+                                const gsc__raster_buffers *buffers,
+                                const gsc__raster_outputs *outputs, const gsc_raster_info *info,
+                                int64_t *overflow, void *stream);
+    gsc_status (*raster_backward)(gsc_context *context, const gsc__raster *raster,
+                                  const gsc__raster_buffers *buffers,
+                                  const gsc_raster_info *info, const gsc__raster_grads *grads,
+                                  void *stream);
+    gsc_status (*mark_visible)(gsc_context *context, const gsc__raster *raster, uint8_t *visible,
+                               void *stream);
+    size_t (*knn_scratch_bytes)(const gsc_context *context, const gsc__knn *knn);
+    gsc_status (*knn)(gsc_context *context, const gsc__knn *knn, void *stream);
+    gsc_status (*ssim_forward)(gsc_context *context, const gsc__ssim *ssim, void *stream);
+    gsc_status (*ssim_backward)(gsc_context *context, const gsc__ssim *ssim, void *stream);
+    gsc_status (*image_loss)(gsc_context *context, const gsc__image_loss *loss, void *stream);
+    gsc_status (*adam_step)(gsc_context *context, const gsc__adam_group *groups, int32_t count,
+                            const gsc__visible_rows *visible, void *stream);
+} gsc__backend;
+
+#endif

@@ -1,0 +1,43 @@
+/* What every entry point with a context begins with. */
+#ifndef GSC_CALL_H
+#define GSC_CALL_H
+
+#include "context.h"
+#include "raster_args.h"
+
+/* Checks context and stream and makes the checker for the call's tensors. */
+gsc_status gsc__begin(const char *function, gsc_context *context, void *stream,
+                      gsc__checker *checker);
+
+/* Memory for one call, if the caller gave none. */
+typedef struct gsc__scratch {
+    gsc_context *context;
+    void *stream;
+    void *owned; /* NULL: the caller's, or none yet */
+    size_t bytes;
+} gsc__scratch;
+/* Leaves *data and *bytes alone if *data is given, else provides at least `needed` bytes;
+ * *data is not NULL afterwards. */
+gsc_status gsc__scratch_provide(gsc__scratch *scratch, gsc_context *context, const char *function,
+                                size_t needed, void *stream, void **data, size_t *bytes);
+void gsc__scratch_release(gsc__scratch *scratch);
+
+/* One call of the rasterizer, checked. */
+typedef struct gsc__raster_call {
+    gsc_context *context;
+    void *stream;
+    gsc__checker checker;
+    gsc__raster raster;
+    gsc_raster_info sizes; /* for these arguments and what is known of the intersections */
+} gsc__raster_call;
+/* info NULL: nothing is known of the intersections. */
+gsc_status gsc__raster_begin(gsc__raster_call *call, const char *function, gsc_context *context,
+                             const gsc_raster_args *args, const gsc_raster_info *info,
+                             void *stream);
+/* What the backend says, given the intersections of info (NULL: nothing). */
+gsc_status gsc__raster_sizes(const gsc_context *context, const gsc__raster *raster,
+                             const gsc_raster_info *info, gsc_raster_info *sizes);
+/* GSC_ERROR_STATE unless info is of a call with such arguments. */
+gsc_status gsc__raster_check_layout(const gsc__raster_call *call, const gsc_raster_info *info);
+
+#endif

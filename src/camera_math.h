@@ -1,0 +1,107 @@
+/* From a camera's tensors to the numbers that projection works with.  Pure, shared by
+ * the CPU backend and the CUDA kernels, like splat_math.h. */
+#ifndef GSC_CAMERA_MATH_H
+#define GSC_CAMERA_MATH_H
+
+#include "splat_math.h"
+
+/* One camera as the caller describes it; matrices by columns, or by rows if row_major. */
+typedef struct gsc__camera_source {
+    const gsc_real *view;       /* [4, 4] */
+    const gsc_real *projection; /* [4, 4], or NULL and */
+    const gsc_real *intrinsics; /* [4] */
+    const gsc_real *position;   /* [3] or NULL */
+    gsc_real tan_fov[2];
+    gsc_real near_plane, far_plane, blur;
+    int32_t width, height;
+    bool row_major, compat, antialias;
+} gsc__camera_source;
+
+GSC__PURE gsc_real gsc__matrix_element(const gsc__camera_source *source, const gsc_real *matrix,
+                                       int row, int column) {
+    return matrix[source->row_major ? 4 * row + column : 4 * column + row];
+}
+
+/* What points need: the view and the planes. */
+GSC__PURE void gsc__camera_make_view(const gsc__camera_source *source, gsc__camera *camera) {
+    camera->near_plane = source->near_plane;
+    camera->far_plane = source->far_plane;
+    for (int i = 0; i < 3; ++i) {
+        for (int j = 0; j < 3; ++j)
+            camera->rotation[i][j] = gsc__matrix_element(source, source->view, i, j);
+        camera->translation[i] = gsc__matrix_element(source, source->view, i, 3);
+    }
+    for (int j = 0; j < 3; ++j) {
+        camera->position[j] = 0;
+        for (int i = 0; i < 3; ++i)
+            camera->position[j] -= camera->rotation[i][j] * camera->translation[i];
+        if (source->position) camera->position[j] = source->position[j];
+    }
+}
+
+/* The pinhole inside a world-to-clip matrix: clip = pinhole view, so the rotation's
+ * rows pick focal length and principal point out of it. */
+GSC__PURE void gsc__pinhole_from_clip(gsc__camera *camera) {
+    const gsc_real *x = camera->rotation[0], *y = camera->rotation[1], *z = camera->rotation[2];
+    gsc_real w = gsc__dot3(camera->clip[2], z);
+    camera->fx = gsc__dot3(camera->clip[0], x) / w * camera->width / 2;
+    camera->fy = gsc__dot3(camera->clip[1], y) / w * camera->height / 2;
+    camera->cx = (gsc__dot3(camera->clip[0], z) / w + 1) * camera->width / 2;
+    camera->cy = (gsc__dot3(camera->clip[1], z) / w + 1) * camera->height / 2;
+}
+
+GSC__PURE void gsc__camera_make_pinhole(const gsc__camera_source *source, gsc__camera *camera) {
+    camera->by_clip = false;
+    if (source->intrinsics) {
+        camera->fx = source->intrinsics[0];
+        camera->fy = source->intrinsics[1];
+        camera->cx = source->intrinsics[2];
+        camera->cy = source->intrinsics[3];
+        return;
+    }
+    for (int i = 0; i < 3; ++i)
+        for (int j = 0; j < 4; ++j)
+            camera->clip[i][j] =
+                gsc__matrix_element(source, source->projection, i == 2 ? 3 : i, j);
+    gsc__pinhole_from_clip(camera);
+    if (!source->compat) return;
+    camera->by_clip = true;
+    camera->fx = camera->width / (2 * source->tan_fov[0]);
+    camera->fy = camera->height / (2 * source->tan_fov[1]);
+}
+
+/* Beyond these ratios of x/z and y/z the Jacobian is that of the nearest ray inside:
+ * compat clamps to 1.3 of the centred field of view, exact to the image's edges and
+ * 0.3 of the half field of view around them, wherever the principal point is. */
+GSC__PURE void gsc__camera_make_clamp(const gsc__camera_source *source, gsc__camera *camera) {
+    for (int i = 0; i < 2; ++i) {
+        gsc_real size = i == 0 ? camera->width : camera->height;
+        gsc_real focal = i == 0 ? camera->fx : camera->fy;
+        gsc_real centre = i == 0 ? camera->cx : camera->cy;
+        gsc_real half = size / (2 * focal);
+        if (source->compat) {
+            gsc_real limit = GSC_REAL(1.3) * (camera->by_clip ? source->tan_fov[i] : half);
+            camera->ratio_min[i] = -limit;
+            camera->ratio_max[i] = limit;
+        } else {
+            gsc_real margin = GSC_REAL(0.3) * half;
+            camera->ratio_min[i] = -centre / focal - margin;
+            camera->ratio_max[i] = (size - centre) / focal + margin;
+        }
+    }
+}
+
+GSC__PURE void gsc__camera_make(const gsc__camera_source *source, gsc__camera *camera) {
+    camera->width = (gsc_real)source->width;
+    camera->height = (gsc_real)source->height;
+    camera->blur = source->blur;
+    camera->compat = source->compat;
+    camera->antialias = source->antialias;
+    gsc__camera_make_view(source, camera);
+    gsc__camera_make_pinhole(source, camera);
+    gsc__camera_make_clamp(source, camera);
+    camera->cx -= GSC_REAL(0.5); /* pixel centres are integers from here on */
+    camera->cy -= GSC_REAL(0.5);
+}
+
+#endif

@@ -1,0 +1,171 @@
+#include "context.h"
+
+#include "args.h"
+#include "device.h"
+#include "limits.h"
+#include "system.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* -------------------------------------------------------------------- create */
+
+static gsc_status copy_allocator(const gsc_allocator *theirs, gsc_allocator *ours) {
+    static const char function[] = "context_create";
+    memset(ours, 0, sizeof *ours);
+    if (!theirs) return GSC_OK;
+    GSC__TRY(gsc__args_copy(function, "allocator", ours, sizeof *ours, theirs,
+                            GSC__SIZE_THROUGH(gsc_allocator, free)));
+    if (!ours->alloc != !ours->free) {
+        return gsc__fail(GSC_ERROR_INVALID_ARGUMENT,
+                         "%s: allocator has %s but no %s, expected both or neither", function,
+                         ours->alloc ? "alloc" : "free", ours->alloc ? "free" : "alloc");
+    }
+    return GSC_OK;
+}
+
+static gsc_status check_desc(const gsc_context_desc *desc) {
+    static const char function[] = "context_create";
+    if (desc->abi_version >> 16 != GSC_ABI_MAJOR) {
+        return gsc__fail(GSC_ERROR_ABI, "%s: abi_version is 0x%x, expected 0x%x (major %d)",
+                         function, desc->abi_version, GSC_ABI_VERSION, GSC_ABI_MAJOR);
+    }
+    GSC__TRY(gsc__check_flags(function, "flags", desc->flags, GSC_CONTEXT_SYNC_CHECK));
+    if (desc->log_level < 0 || desc->log_level > GSC_LOG_DEBUG) {
+        return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: log_level is %d, expected 0 to %d",
+                         function, desc->log_level, GSC_LOG_DEBUG);
+    }
+    if (desc->cpu_threads < 0 || desc->cpu_threads > GSC__MAX_CPU_THREADS) {
+        return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: cpu_threads is %d, expected 0 to %d",
+                         function, desc->cpu_threads, GSC__MAX_CPU_THREADS);
+    }
+    return GSC_OK;
+}
+
+static int32_t thread_count(const gsc_context_desc *desc) {
+    if (desc->cpu_threads > 0) return desc->cpu_threads;
+    int count = gsc__cpu_count();
+    return count < GSC__MAX_CPU_THREADS ? count : GSC__MAX_CPU_THREADS;
+}
+
+gsc_status gsc_context_create(const gsc_context_desc *desc, gsc_context **context) {
+    static const char function[] = "context_create";
+    if (!context) {
+        return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: context is NULL", function);
+    }
+    *context = NULL;
+    gsc_context_desc ours;
+    gsc_allocator allocator;
+    const gsc__backend *backend;
+    GSC__TRY(gsc__args_copy(function, "desc", &ours, sizeof ours, desc,
+                            GSC__SIZE_THROUGH(gsc_context_desc, cpu_threads)));
+    GSC__TRY(check_desc(&ours));
+    GSC__TRY(copy_allocator(ours.allocator, &allocator));
+    GSC__TRY(gsc__device_backend(function, ours.device, &backend));
+
+    gsc_context *created = calloc(1, sizeof *created);
+    if (!created) return gsc__fail(GSC_ERROR_OUT_OF_MEMORY, "%s: out of memory", function);
+    created->backend = backend;
+    created->device = ours.device;
+    created->flags = ours.flags;
+    created->cpu_threads = thread_count(&ours);
+    created->allocator = allocator;
+    created->log = ours.log;
+    created->log_user = ours.log_user;
+    created->log_level = ours.log_level ? ours.log_level : GSC_LOG_WARNING;
+    gsc_status status = backend->open(created);
+    if (status != GSC_OK) {
+        free(created);
+        return status;
+    }
+    *context = created;
+    return GSC_OK;
+}
+
+void gsc_context_free(gsc_context *context) {
+    if (!context) return;
+    context->backend->close(context);
+    free(context);
+}
+
+gsc_status gsc_context_limits(const gsc_context *context, gsc_limits *limits) {
+    static const char function[] = "context_limits";
+    if (!context) {
+        return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: context is NULL", function);
+    }
+    GSC__TRY(gsc__args_check_result(function, "limits", limits,
+                                    GSC__SIZE_THROUGH(gsc_limits, reserved)));
+    const gsc_limits ours = {
+        .max_gaussians = GSC__MAX_GAUSSIANS,
+        .max_intersections = GSC__MAX_INTERSECTIONS,
+        .max_pixels = GSC__MAX_PIXELS,
+        .max_cameras = GSC__MAX_CAMERAS,
+        .max_channels = GSC__MAX_CHANNELS,
+        .max_sh_degree = GSC__MAX_SH_DEGREE,
+        .max_knn_k = GSC__MAX_KNN_K,
+    };
+    gsc__args_return(limits, &ours, sizeof ours);
+    return GSC_OK;
+}
+
+/* -------------------------------------------------------------------- memory */
+
+static void *raw_alloc(gsc_context *context, size_t bytes, void *stream) {
+    const gsc_allocator *allocator = &context->allocator;
+    if (!allocator->alloc) return gsc__aligned_alloc(bytes, GSC__BUFFER_ALIGNMENT);
+    return allocator->alloc(allocator->user, bytes, GSC__BUFFER_ALIGNMENT, context->device,
+                            stream);
+}
+
+static bool is_aligned(const void *block) {
+    return (uintptr_t)block % GSC__BUFFER_ALIGNMENT == 0;
+}
+
+void *gsc__context_try_alloc(gsc_context *context, size_t bytes, void *stream) {
+    void *block = bytes ? raw_alloc(context, bytes, stream) : NULL;
+    if (is_aligned(block)) return block;
+    gsc__context_release(context, block, bytes, stream);
+    return NULL;
+}
+
+gsc_status gsc__context_alloc(gsc_context *context, size_t bytes, const char *what, void *stream,
+                              void **data) {
+    *data = NULL;
+    if (bytes == 0) return GSC_OK;
+    void *block = raw_alloc(context, bytes, stream);
+    if (!block) {
+        return gsc__fail(GSC_ERROR_OUT_OF_MEMORY, "%s: out of memory, %zu bytes were wanted", what,
+                         bytes);
+    }
+    if (!is_aligned(block)) {
+        gsc__context_release(context, block, bytes, stream);
+        return gsc__fail(GSC_ERROR_LAYOUT,
+                         "%s: allocator gave memory at 0x%llx, expected a multiple of %d", what,
+                         (unsigned long long)(uintptr_t)block, GSC__BUFFER_ALIGNMENT);
+    }
+    *data = block;
+    return GSC_OK;
+}
+
+void gsc__context_release(gsc_context *context, void *data, size_t bytes, void *stream) {
+    const gsc_allocator *allocator = &context->allocator;
+    if (!data) return;
+    if (!allocator->free) {
+        gsc__aligned_free(data);
+    } else {
+        allocator->free(allocator->user, data, bytes, context->device, stream);
+    }
+}
+
+/* ----------------------------------------------------------------------- log */
+
+void gsc__log(const gsc_context *context, int32_t level, const char *format, ...) {
+    if (!context->log || level > context->log_level) return;
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    int length = vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (length >= 0) context->log(context->log_user, level, text);
+}

@@ -1,0 +1,31 @@
+#include "../camera_math.h"
+#include "raster_state.h"
+
+static gsc__camera_source source_of(const gsc__raster *raster, int64_t index) {
+    gsc__camera_source source = {
+        .view = raster->view + 16 * index,
+        .projection = raster->projection ? raster->projection + 16 * index : NULL,
+        .intrinsics = raster->intrinsics ? raster->intrinsics + 4 * index : NULL,
+        .position = raster->position ? raster->position + 3 * index : NULL,
+        .tan_fov = {raster->tan_fovx, raster->tan_fovy},
+        .near_plane = raster->near_plane,
+        .far_plane = raster->far_plane,
+        .blur = raster->blur,
+        .width = raster->width,
+        .height = raster->height,
+        .row_major = (raster->flags & GSC_RASTER_VIEW_ROW_MAJOR) != 0,
+        .compat = (raster->flags & GSC_RASTER_COMPAT_3DGS) != 0,
+        .antialias = (raster->flags & GSC_RASTER_ANTIALIAS) != 0,
+    };
+    return source;
+}
+
+void gsc__camera_load_view(const gsc__raster *raster, int32_t index, gsc__camera *camera) {
+    const gsc__camera_source source = source_of(raster, index);
+    gsc__camera_make_view(&source, camera);
+}
+
+void gsc__camera_load(const gsc__raster *raster, int32_t index, gsc__camera *camera) {
+    const gsc__camera_source source = source_of(raster, index);
+    gsc__camera_make(&source, camera);
+}

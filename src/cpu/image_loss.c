@@ -1,0 +1,119 @@
+/* A mix of L1, L2 and SSIM as a training loss: its value, its parts and its gradient
+ * from one pass over the images. */
+#include "image_pass.h"
+#include "image_rows.h"
+
+/* ---------------------------------------------------------- sum of the mask */
+
+enum { MASK_ROWS = 64, MASK_COLUMNS = 256 };
+
+typedef struct mask_job {
+    const gsc__image_loss *loss;
+    int64_t pieces; /* of MASK_ROWS rows in an image */
+    int32_t border; /* where no window is inside the image */
+    double *sums;   /* [B * pieces][2] of all pixels, of those with a window */
+} mask_job;
+
+static double mask_row_sum(const gsc__image *mask, int64_t b, int32_t y, int32_t first,
+                           int32_t last) {
+    gsc_real row[MASK_COLUMNS];
+    double sum = 0;
+    for (int32_t x = first; x < last; x += MASK_COLUMNS) {
+        const int n = last - x < MASK_COLUMNS ? last - x : MASK_COLUMNS;
+        image_row_read(mask, 1, b, 0, y, x, n, row);
+        sum += image_row_sum(row, n);
+    }
+    return sum;
+}
+
+static void sum_mask_rows(void *arg, int64_t begin, int64_t end, int thread) {
+    const mask_job *job = (const mask_job *)arg;
+    const gsc__image_loss *loss = job->loss;
+    const int32_t border = job->border;
+    (void)thread;
+    for (int64_t i = begin; i < end; ++i) {
+        const int32_t y0 = (int32_t)(i % job->pieces) * MASK_ROWS;
+        double all = 0, inside = 0;
+        for (int32_t y = y0; y < y0 + MASK_ROWS && y < loss->height; ++y) {
+            const int64_t b = i / job->pieces;
+            const double middle = mask_row_sum(&loss->mask, b, y, border, loss->width - border);
+            all += middle + mask_row_sum(&loss->mask, b, y, 0, border) +
+                   mask_row_sum(&loss->mask, b, y, loss->width - border, loss->width);
+            if (y >= border && y < loss->height - border) inside += middle;
+        }
+        job->sums[2 * i] = all;
+        job->sums[2 * i + 1] = inside;
+    }
+}
+
+/* The sums of the weights of all pixels and of all windows, over every channel. */
+static gsc_status weight_sums(gsc_context *context, const gsc__image_loss *loss, void *stream,
+                              double *pixels, double *windows) {
+    const int32_t border = loss->flags & GSC_SSIM_VALID ? loss->window.size / 2 : 0;
+    const double images = (double)loss->batch * loss->channels;
+    *pixels = images * loss->height * loss->width;
+    *windows = images * (loss->height - 2 * border) * (loss->width - 2 * border);
+    if (!loss->mask.data || *pixels == 0) return GSC_OK;
+
+    mask_job job = {.loss = loss,
+                    .pieces = (loss->height + MASK_ROWS - 1) / MASK_ROWS,
+                    .border = border};
+    const int64_t count = loss->batch * job.pieces;
+    const size_t bytes = (size_t)count * 2 * sizeof(double);
+    void *memory;
+    GSC__TRY(gsc__context_alloc(context, bytes, "image_loss: scratch", stream, &memory));
+    job.sums = (double *)memory;
+    gsc__parallel_for(gsc__cpu_pool(context), count, 1, sum_mask_rows, &job);
+    *pixels = *windows = 0;
+    for (int64_t i = 0; i < count; ++i) {
+        *pixels += job.sums[2 * i] * loss->channels;
+        *windows += job.sums[2 * i + 1] * loss->channels;
+    }
+    gsc__context_release(context, memory, bytes, stream);
+    return GSC_OK;
+}
+
+/* --------------------------------------------------------------------- loss */
+
+/* The SSIM of a window that the mask excludes is computed all the same: it is only not
+ * counted.  Without any weight every mean is 0. */
+gsc_status gsc__cpu_image_loss(gsc_context *context, const gsc__image_loss *loss, void *stream) {
+    double pixels, windows;
+    GSC__TRY(weight_sums(context, loss, stream, &pixels, &windows));
+    const double per_pixel = pixels != 0 ? 1 / pixels : 0;
+    const double per_window = windows != 0 ? 1 / windows : 0;
+    const double scale = (double)loss->grad_scale;
+    gsc__image_pass pass = {
+        .batch = loss->batch,
+        .channels = loss->channels,
+        .height = loss->height,
+        .width = loss->width,
+        .ssim = loss->parts || loss->ssim_weight != 0,
+        .pointwise = true,
+        .valid = (loss->flags & GSC_SSIM_VALID) != 0,
+        .window = loss->window,
+        .c1 = loss->c1,
+        .c2 = loss->c2,
+        .image = loss->image,
+        .target = loss->target,
+        .weight = loss->mask,
+        .upstream = {(gsc_real)(scale * (double)loss->l1_weight * per_pixel),
+                     (gsc_real)(scale * (double)loss->l2_weight * per_pixel),
+                     (gsc_real)(-scale * (double)loss->ssim_weight * per_window)},
+        .grad_image = loss->grad_image,
+    };
+    GSC__TRY(gsc__image_pass_run(context, &pass, "image_loss: scratch", stream));
+
+    const double l1 = pass.sums[GSC__SUM_L1] * per_pixel;
+    const double l2 = pass.sums[GSC__SUM_L2] * per_pixel;
+    const double ssim = pass.sums[GSC__SUM_SSIM] * per_window;
+    if (loss->loss)
+        *loss->loss = (gsc_real)((double)loss->l1_weight * l1 + (double)loss->l2_weight * l2 +
+                                 (double)loss->ssim_weight * (1 - ssim));
+    if (loss->parts) {
+        loss->parts[0] = (gsc_real)l1;
+        loss->parts[1] = (gsc_real)l2;
+        loss->parts[2] = (gsc_real)ssim;
+    }
+    return GSC_OK;
+}

@@ -1,0 +1,431 @@
+/* Exact k nearest neighbours.
+ *
+ * Points are put in Hilbert order (hilbert.c) with boxes above them (knn_tree.c).  Queries
+ * go through the tree in groups of 16 that are neighbours on the curve themselves: a node is
+ * tested once against the box of the group and the farthest k-th distance in it, a leaf
+ * against each query.  16 boxes, 16 queries or 16 points fill one or a few registers.
+ *
+ * Distances are float differences of the original coordinates.  A box is never rounded to be
+ * farther than a point in it (gsc__vlength2), so leaving a box out needs no tolerance. */
+#include "knn_list.h"
+#include "knn_simd.h"
+
+#define WIDTH GSC__KNN_WIDTH
+#define GROUPS_GRAIN 8
+/* A path leaves at most 15 nodes waiting per level. */
+#define STACK (GSC__KNN_LEVELS * WIDTH)
+
+typedef struct query_group {
+    gsc_real position[3][WIDTH];
+    gsc_real bound[WIDTH];        /* squared distance of the k-th; -1 where there is no query */
+    uint32_t bound_index[WIDTH];  /* its index, which decides between equal distances */
+    gsc__knn_key *keys[WIDTH];    /* [capacity] */
+    int collected[WIDTH];         /* keys in use, of a list that is not kept sorted */
+    gsc_real low[3], high[3];     /* the queries' box */
+    gsc_real radius;              /* highest bound */
+    uint32_t radius_index;        /* highest bound_index */
+    int64_t row[WIDTH];           /* of the outputs */
+    int size, k, capacity;
+} query_group;
+
+typedef struct search_task {
+    const gsc__knn *knn;
+    const gsc__knn_tree *tree;
+    const uint32_t *query_order; /* NULL: the queries are the points */
+    int64_t query_count;         /* finite ones */
+    gsc__knn_key *keys;          /* [threads, WIDTH, capacity] */
+    int capacity;
+} search_task;
+
+typedef struct waiting_node {
+    gsc_real distance2;
+    int32_t level;
+    int64_t number; /* within the level */
+} waiting_node;
+
+/* ----------------------------------------------------------------- distances */
+
+/* Bits of the queries of group that need child's box. */
+static uint32_t queries_in_reach(const query_group *group, const gsc__knn_node *node, int child) {
+    uint32_t bits = 0;
+    const gsc__vec zero = gsc__vset(0);
+    for (int v = 0; v < WIDTH; v += GSC__LANES) {
+        gsc__vec d[3];
+        for (int axis = 0; axis < 3; ++axis) {
+            gsc__vec q = gsc__vload(&group->position[axis][v]);
+            gsc__vec below = gsc__vset(node->low[axis][child]) - q;
+            gsc__vec above = q - gsc__vset(node->high[axis][child]);
+            d[axis] = gsc__vmax(gsc__vmax(below, above), zero);
+        }
+        gsc__vec bound = gsc__vload(&group->bound[v]);
+        bits |= gsc__mbits(gsc__vge(bound, gsc__vlength2(d[0], d[1], d[2]))) << v;
+    }
+    return bits;
+}
+
+/* Squared distances of node's boxes to the box of group; bits of those within its radius. */
+static uint32_t children_in_reach(const query_group *group, const gsc__knn_node *node,
+                                  gsc_real *distance2) {
+    uint32_t bits = 0;
+    const gsc__vec zero = gsc__vset(0), radius = gsc__vset(group->radius);
+    for (int v = 0; v < WIDTH; v += GSC__LANES) {
+        gsc__vec d[3];
+        for (int axis = 0; axis < 3; ++axis) {
+            gsc__vec below = gsc__vload(&node->low[axis][v]) - gsc__vset(group->high[axis]);
+            gsc__vec above = gsc__vset(group->low[axis]) - gsc__vload(&node->high[axis][v]);
+            d[axis] = gsc__vmax(gsc__vmax(below, above), zero);
+        }
+        gsc__vec d2 = gsc__vlength2(d[0], d[1], d[2]);
+        gsc__vstore(distance2 + v, d2);
+        bits |= gsc__mbits(gsc__vge(radius, d2)) << v;
+    }
+    return bits;
+}
+
+/* Squared distances of leaf's points to a query; bits of those that are at most bound. */
+static uint32_t points_in_reach(const query_group *group, int query, const gsc__knn_leaf *leaf,
+                                gsc_real *distance2) {
+    uint32_t bits = 0;
+    const gsc__vec bound = gsc__vset(group->bound[query]);
+    for (int v = 0; v < WIDTH; v += GSC__LANES) {
+        gsc__vec d[3];
+        for (int axis = 0; axis < 3; ++axis)
+            d[axis] = gsc__vload(&leaf->position[axis][v]) -
+                      gsc__vset(group->position[axis][query]);
+        gsc__vec d2 = gsc__vlength2(d[0], d[1], d[2]);
+        gsc__vstore(distance2 + v, d2);
+        bits |= gsc__mbits(gsc__vge(bound, d2)) << v;
+    }
+    return bits;
+}
+
+/* ---------------------------------------------------------------- candidates */
+
+static void set_bound(query_group *group, int query, gsc__knn_key last) {
+    group->bound[query] = gsc__knn_distance2(last);
+    group->bound_index[query] = gsc__knn_index(last);
+}
+
+static void add_candidate(query_group *group, int query, gsc__knn_key key) {
+    gsc__knn_key *keys = group->keys[query];
+    const int k = group->k;
+    if (k <= GSC__KNN_SORTED) {
+        set_bound(group, query, gsc__knn_insert(keys, k, key));
+        return;
+    }
+    int count = group->collected[query];
+    keys[count++] = key;
+    /* The first k make the first bound. */
+    bool first = count == k && group->bound_index[query] == GSC__KNN_NONE;
+    if (first || count == group->capacity) {
+        set_bound(group, query, gsc__knn_select(keys, count, k));
+        count = k;
+    }
+    group->collected[query] = count;
+}
+
+/* Looks at the candidates of bits; true if any was taken. */
+static bool add_candidates(query_group *group, int query, const gsc__knn_leaf *leaf,
+                           const gsc_real *distance2, uint32_t bits) {
+    bool added = false;
+    for (; bits != 0; bits &= bits - 1) {
+        int i = __builtin_ctz(bits);
+        gsc__knn_key key = gsc__knn_pack(distance2[i], leaf->index[i]);
+        if (key >= gsc__knn_pack(group->bound[query], group->bound_index[query])) continue;
+        add_candidate(group, query, key);
+        added = true;
+    }
+    return added;
+}
+
+static void update_radius(query_group *group) {
+    gsc_real radius = group->bound[0];
+    uint32_t index = group->bound_index[0];
+    for (int i = 1; i < WIDTH; ++i) {
+        radius = group->bound[i] > radius ? group->bound[i] : radius;
+        index = group->bound_index[i] > index ? group->bound_index[i] : index;
+    }
+    group->radius = radius;
+    group->radius_index = index;
+}
+
+static void visit_leaf(query_group *group, const gsc__knn_tree *tree, int64_t number,
+                       bool own) {
+    const gsc__knn_leaf *leaf = tree->leaves + number;
+    const gsc__knn_node *node = tree->nodes + number / WIDTH;
+    const int child = (int)(number % WIDTH);
+    bool added = false;
+    for (uint32_t bits = queries_in_reach(group, node, child); bits != 0; bits &= bits - 1) {
+        int query = __builtin_ctz(bits);
+        gsc_real distance2[WIDTH];
+        uint32_t near = points_in_reach(group, query, leaf, distance2);
+        if (own) near &= ~(UINT32_C(1) << query); /* not its own neighbour */
+        if (near != 0) added |= add_candidates(group, query, leaf, distance2, near);
+    }
+    if (added) update_radius(group);
+}
+
+/* ------------------------------------------------------------------ traversal */
+
+/* Whether a box may hold a better candidate for any query of group. */
+static bool group_needs(const query_group *group, gsc_real distance2, uint32_t least_index) {
+    return distance2 < group->radius ||
+           (distance2 == group->radius && least_index < group->radius_index);
+}
+
+/* Numbers of the children that group needs, nearest first, at equal distance in order (which
+ * for duplicates is index order). */
+static int sorted_children(const query_group *group, const gsc__knn_node *node, int *children,
+                           gsc_real *distance2) {
+    int count = 0;
+    uint32_t bits = children_in_reach(group, node, distance2);
+    for (; bits != 0; bits &= bits - 1) {
+        int child = __builtin_ctz(bits), i = count;
+        if (!group_needs(group, distance2[child], node->least_index[child])) continue;
+        for (; i > 0 && distance2[children[i - 1]] > distance2[child]; --i)
+            children[i] = children[i - 1];
+        children[i] = child;
+        ++count;
+    }
+    return count;
+}
+
+static void visit_leaves(query_group *group, const gsc__knn_tree *tree, int64_t number,
+                         const int64_t seeds[2]) {
+    const gsc__knn_node *node = tree->nodes + number;
+    gsc_real distance2[WIDTH];
+    int children[WIDTH];
+    int count = sorted_children(group, node, children, distance2);
+    for (int i = 0; i < count; ++i) {
+        int child = children[i];
+        int64_t leaf = number * WIDTH + child;
+        if (leaf >= seeds[0] && leaf < seeds[1]) continue;
+        if (group_needs(group, distance2[child], node->least_index[child]))
+            visit_leaf(group, tree, leaf, false);
+    }
+}
+
+/* From the root through every node within reach; seeds are leaves that were visited. */
+static void search_group(query_group *group, const gsc__knn_tree *tree, const int64_t seeds[2]) {
+    waiting_node stack[STACK];
+    int waiting = 0;
+    if (tree->levels == 0) return;
+    stack[waiting++] = (waiting_node){0, tree->levels - 1, 0};
+    while (waiting > 0) {
+        waiting_node next = stack[--waiting];
+        if (next.distance2 > group->radius) continue;
+        if (next.level == 0) {
+            visit_leaves(group, tree, next.number, seeds);
+            continue;
+        }
+        const gsc__knn_node *node = tree->nodes + tree->level_start[next.level] + next.number;
+        gsc_real distance2[WIDTH];
+        int children[WIDTH];
+        for (int i = sorted_children(group, node, children, distance2) - 1; i >= 0; --i)
+            stack[waiting++] = (waiting_node){distance2[children[i]], next.level - 1,
+                                              next.number * WIDTH + children[i]};
+    }
+}
+
+/* -------------------------------------------------------------------- results */
+
+static void write_index(const gsc__knn *knn, int64_t place, int64_t index) {
+    if (knn->indices64)
+        ((int64_t *)knn->indices)[place] = index;
+    else
+        ((int32_t *)knn->indices)[place] = (int32_t)index;
+}
+
+static void write_row(const gsc__knn *knn, int64_t row, const gsc__knn_key *keys) {
+    double sum = 0;
+    int found = 0;
+    for (int i = 0; i < knn->k; ++i) {
+        gsc_real distance2 = gsc__knn_distance2(keys[i]);
+        bool exists = gsc__knn_index(keys[i]) != GSC__KNN_NONE;
+        int64_t index = exists ? (int64_t)gsc__knn_index(keys[i]) : -1;
+        if (knn->indices != NULL) write_index(knn, row * knn->k + i, index);
+        if (knn->distances2 != NULL) knn->distances2[row * knn->k + i] = distance2;
+        if (exists) sum += (double)distance2, ++found;
+    }
+    if (knn->mean2 != NULL) knn->mean2[row] = found > 0 ? (gsc_real)(sum / found) : 0;
+}
+
+/* The row of a query with a non-finite coordinate. */
+static void write_no_row(const gsc__knn *knn, int64_t row) {
+    for (int i = 0; i < knn->k; ++i) {
+        if (knn->indices != NULL) write_index(knn, row * knn->k + i, -1);
+        if (knn->distances2 != NULL) knn->distances2[row * knn->k + i] = INFINITY;
+    }
+    if (knn->mean2 != NULL) knn->mean2[row] = NAN;
+}
+
+static void write_group(const gsc__knn *knn, query_group *group) {
+    for (int query = 0; query < group->size; ++query) {
+        gsc__knn_key *keys = group->keys[query];
+        if (group->k > GSC__KNN_SORTED) {
+            int count = group->collected[query];
+            if (count > group->k) gsc__knn_select(keys, count, group->k), count = group->k;
+            gsc__knn_sort(keys, count);
+            while (count < group->k) keys[count++] = gsc__knn_missing();
+        }
+        write_row(knn, group->row[query], keys);
+    }
+}
+
+/* --------------------------------------------------------------------- groups */
+
+static void take_points(const search_task *task, int64_t number, query_group *group) {
+    const gsc__knn_leaf *leaf = task->tree->leaves + number;
+    memcpy(group->position, leaf->position, sizeof group->position);
+    for (int i = 0; i < group->size; ++i) group->row[i] = leaf->index[i];
+}
+
+static void take_queries(const search_task *task, int64_t number, query_group *group) {
+    for (int i = 0; i < group->size; ++i) {
+        uint32_t row = task->query_order[number * WIDTH + i];
+        group->row[i] = row;
+        for (int axis = 0; axis < 3; ++axis)
+            group->position[axis][i] = task->knn->queries[3 * (size_t)row + (size_t)axis];
+    }
+}
+
+static void start_group(const search_task *task, int64_t number, gsc__knn_key *keys,
+                        query_group *group) {
+    int64_t left = task->query_count - number * WIDTH;
+    group->size = left < WIDTH ? (int)left : WIDTH;
+    group->k = task->knn->k;
+    group->capacity = task->capacity;
+    if (task->query_order == NULL)
+        take_points(task, number, group);
+    else
+        take_queries(task, number, group);
+    for (int axis = 0; axis < 3; ++axis) {
+        gsc_real *x = group->position[axis];
+        for (int i = group->size; i < WIDTH; ++i) x[i] = x[0];
+        group->low[axis] = group->high[axis] = x[0];
+        for (int i = 1; i < WIDTH; ++i) {
+            group->low[axis] = x[i] < group->low[axis] ? x[i] : group->low[axis];
+            group->high[axis] = x[i] > group->high[axis] ? x[i] : group->high[axis];
+        }
+    }
+    for (int i = 0; i < WIDTH; ++i) {
+        group->keys[i] = keys + i * task->capacity;
+        group->collected[i] = 0;
+        group->bound[i] = i < group->size ? (gsc_real)INFINITY : -1;
+        group->bound_index[i] = i < group->size ? GSC__KNN_NONE : 0;
+        if (group->k <= GSC__KNN_SORTED)
+            for (int j = 0; j < group->k; ++j) group->keys[i][j] = gsc__knn_missing();
+    }
+    update_radius(group);
+}
+
+static void search_groups(void *arg, int64_t begin, int64_t end, int thread) {
+    const search_task *task = arg;
+    const gsc__knn_tree *tree = task->tree;
+    gsc__knn_key *keys = task->keys + (size_t)thread * WIDTH * (size_t)task->capacity;
+    for (int64_t number = begin; number < end; ++number) {
+        query_group group;
+        int64_t seeds[2] = {0, 0};
+        start_group(task, number, keys, &group);
+        if (task->query_order == NULL) { /* the group is a leaf */
+            seeds[0] = number > 0 ? number - 1 : 0;
+            seeds[1] = number + 2 < tree->leaf_count ? number + 2 : tree->leaf_count;
+            visit_leaf(&group, tree, number, true);
+            for (int64_t leaf = seeds[0]; leaf < seeds[1]; ++leaf)
+                if (leaf != number) visit_leaf(&group, tree, leaf, false);
+        }
+        search_group(&group, tree, seeds);
+        write_group(task->knn, &group);
+    }
+}
+
+/* ----------------------------------------------------------------------- plan */
+
+/* Where everything lies in the scratch.  Keys are dead once the points are in order; the
+ * leaves take their place.  Queries are ordered before the points, in the same keys. */
+typedef struct scratch_plan {
+    size_t keys, other_keys, leaves; /* leaves begin where keys do */
+    size_t values, other_values;     /* of the points */
+    size_t query_values, query_other_values;
+    size_t nodes, lists, sort, total;
+} scratch_plan;
+
+static size_t reserve(size_t *total, size_t bytes) {
+    size_t begin = *total;
+    *total = begin + (bytes + 63) / 64 * 64;
+    return begin;
+}
+
+static scratch_plan plan_scratch(const gsc__knn *knn, int threads) {
+    scratch_plan plan = {0};
+    size_t points = (size_t)knn->points_count;
+    size_t queries = knn->queries != NULL ? (size_t)knn->queries_count : 0;
+    size_t most = points > queries ? points : queries;
+    gsc__knn_tree tree = gsc__knn_tree_plan(knn->points_count);
+    size_t capacity = (size_t)gsc__knn_capacity(knn->k);
+
+    plan.keys = plan.leaves = reserve(&plan.total, most * sizeof(uint64_t));
+    plan.other_keys = reserve(&plan.total, most * sizeof(uint64_t));
+    size_t leaves_end = plan.leaves + (size_t)tree.leaf_count * sizeof(gsc__knn_leaf);
+    if (plan.total < leaves_end) plan.total = leaves_end;
+    plan.values = reserve(&plan.total, points * sizeof(uint32_t));
+    plan.other_values = reserve(&plan.total, points * sizeof(uint32_t));
+    plan.query_values = reserve(&plan.total, queries * sizeof(uint32_t));
+    plan.query_other_values = reserve(&plan.total, queries * sizeof(uint32_t));
+    plan.nodes =
+        reserve(&plan.total, (size_t)tree.level_start[tree.levels] * sizeof(gsc__knn_node));
+    plan.lists = reserve(&plan.total, (size_t)threads * WIDTH * capacity * sizeof(gsc__knn_key));
+    plan.sort = reserve(&plan.total, gsc__sort_scratch_bytes(threads));
+    return plan;
+}
+
+size_t gsc__cpu_knn_scratch_bytes(const gsc_context *context, const gsc__knn *knn) {
+    return plan_scratch(knn, gsc__pool_threads(gsc__cpu_pool(context))).total;
+}
+
+/* Orders points [count, 3] with values at the given places; the number of finite ones goes to
+ * *finite.  Returns the order. */
+static const uint32_t *order_points(gsc__pool *pool, const gsc__knn *knn,
+                                    const scratch_plan *plan, const gsc_real *points,
+                                    int64_t count, size_t values, size_t other_values,
+                                    int64_t *finite) {
+    unsigned char *scratch = knn->scratch;
+    gsc__pairs64 order = {(uint64_t *)(void *)(scratch + plan->keys),
+                          (uint64_t *)(void *)(scratch + plan->other_keys),
+                          (uint32_t *)(void *)(scratch + values),
+                          (uint32_t *)(void *)(scratch + other_values)};
+    *finite = gsc__hilbert_order(pool, points, count, &order, scratch + plan->sort);
+    return order.values;
+}
+
+gsc_status gsc__cpu_knn(gsc_context *context, const gsc__knn *knn, void *stream) {
+    (void)stream;
+    gsc__pool *pool = gsc__cpu_pool(context);
+    scratch_plan plan = plan_scratch(knn, gsc__pool_threads(pool));
+    unsigned char *scratch = knn->scratch;
+    search_task task = {.knn = knn, .capacity = gsc__knn_capacity(knn->k)};
+    int64_t points;
+    if (knn->queries != NULL)
+        task.query_order = order_points(pool, knn, &plan, knn->queries, knn->queries_count,
+                                        plan.query_values, plan.query_other_values,
+                                        &task.query_count);
+    const uint32_t *order = order_points(pool, knn, &plan, knn->points, knn->points_count,
+                                         plan.values, plan.other_values, &points);
+    gsc__knn_tree tree = gsc__knn_tree_plan(points);
+    tree.leaves = (gsc__knn_leaf *)(void *)(scratch + plan.leaves);
+    tree.nodes = (gsc__knn_node *)(void *)(scratch + plan.nodes);
+    gsc__knn_tree_build(pool, knn->points, order, &tree);
+
+    const uint32_t *query_order = task.query_order;
+    if (query_order == NULL) {
+        query_order = order;
+        task.query_count = points;
+    }
+    task.tree = &tree;
+    task.keys = (gsc__knn_key *)(void *)(scratch + plan.lists);
+    gsc__parallel_for(pool, (task.query_count + WIDTH - 1) / WIDTH, GROUPS_GRAIN, search_groups,
+                      &task);
+    for (int64_t i = task.query_count; i < knn->queries_count; ++i)
+        write_no_row(knn, query_order[i]);
+    return GSC_OK;
+}

@@ -1,0 +1,343 @@
+#include "project.h"
+
+#include "../sh_math.h"
+#include "bins.h"
+#include "sort.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#define CHUNK 2048 /* Gaussians whose survivors are collected together */
+
+#if GSC_REAL_BITS == 64
+#define sort_depths gsc__sort_pairs64
+typedef gsc__pairs64 depth_pairs;
+#else
+#define sort_depths gsc__sort_pairs32
+typedef gsc__pairs32 depth_pairs;
+#endif
+
+typedef struct project_task {
+    const gsc__raster *raster;
+    const gsc__raster_outputs *outputs;
+    gsc__frame *frame;
+    gsc__camera camera;
+    int32_t index;             /* of the camera */
+    depth_pairs pairs;      /* [N] depths of the visible and their indices; chunk by chunk,
+                               in index order */
+    uint32_t *chunk_counts; /* [chunks] */
+    int64_t *chunk_offsets; /* [chunks + 1] where they go without gaps */
+    int32_t *differences;   /* [threads, tiles_y, tiles_x + 1] of list lengths along x */
+    void *sort_scratch;
+    atomic_bool outside;       /* a prefiltered point was outside the planes */
+} project_task;
+
+bool gsc__project_gaussian(const gsc__raster *raster, const gsc__camera *camera, int64_t i,
+                           gsc__projection *p) {
+    const gsc_real *mean = raster->means + 3 * i;
+    gsc__to_camera(camera, mean, p->point);
+    if (!gsc__in_depth_range(camera, p->point)) return false;
+    gsc__project_mean(camera, mean, p);
+    gsc__project_jacobian(camera, p);
+    if (raster->covariances) {
+        gsc__project_covariance(raster->covariances + 6 * i, p);
+    } else {
+        gsc_real scale[3];
+        for (int j = 0; j < 3; ++j) scale[j] = raster->scale_modifier * raster->scales[3 * i + j];
+        gsc__project_axes(camera, scale, raster->rotations + 4 * i, p);
+    }
+    return gsc__blur(camera, p) && gsc__finite(p->mean[0]) && gsc__finite(p->mean[1]);
+}
+
+/* Half-extents in pixels, rounded up, and whether their box meets the image. */
+static bool splat_radii(const gsc__raster *raster, const gsc__camera *camera,
+                        const gsc__projection *p, gsc_real log2_alpha, gsc_real radii[2]) {
+    if (camera->compat) {
+        radii[0] = radii[1] = gsc__compat_radius(p);
+    } else {
+        if (!(log2_alpha >= 0)) return false;
+        gsc_real reach = gsc__sqrt(log2_alpha / GSC__HALF_LOG2_E);
+        radii[0] = gsc__ceil(reach * gsc__sqrt(p->cov[0]));
+        radii[1] = gsc__ceil(reach * gsc__sqrt(p->cov[2]));
+    }
+    if (radii[0] <= raster->radius_clip && radii[1] <= raster->radius_clip) return false;
+    for (int axis = 0; axis < 2; ++axis) {
+        radii[axis] = gsc__fmin(radii[axis], GSC_REAL(1e9));
+        gsc_real size = axis == 0 ? camera->width : camera->height;
+        gsc_real centre = p->mean[axis] + GSC_REAL(0.5);
+        if (camera->compat) continue;
+        if (!(centre + radii[axis] > 0 && centre - radii[axis] < size)) return false;
+    }
+    return true;
+}
+
+/* Tiles [range[0], range[1]) along one axis. */
+static void box_tiles(gsc_real mean, gsc_real extent, gsc_real size, int32_t range[2]) {
+    gsc_real pad = GSC_REAL(0.01) + GSC_REAL(2e-6) * extent;
+    gsc_real first = gsc__ceil(gsc__clamp(mean - extent - pad, 0, size));
+    gsc_real last = gsc__floor(gsc__clamp(mean + extent + pad, -1, size - 1));
+    range[0] = (int32_t)first / GSC__TILE;
+    range[1] = last < first ? range[0] : (int32_t)last / GSC__TILE + 1;
+}
+
+/* The original's tiles: a square of half-size radius, both ends truncated. */
+static void compat_tiles(gsc_real mean, gsc_real radius, int32_t tiles, int32_t range[2]) {
+    const gsc_real limit = (gsc_real)tiles * GSC__COMPAT_TILE;
+    gsc_real first = gsc__clamp(mean - radius, 0, limit);
+    gsc_real last = gsc__clamp(mean + radius + (GSC__COMPAT_TILE - 1), 0, limit);
+    range[0] = (int32_t)(first / GSC__COMPAT_TILE);
+    range[1] = (int32_t)(last / GSC__COMPAT_TILE);
+}
+
+/* Fills the record's rectangle: of the ellipse where alpha can reach 1/255, in compat
+ * also within the original's square.  False if the splat is outside the image; an
+ * empty rectangle only means that it blends nowhere. */
+static bool record_rectangle(const gsc__camera *camera, const gsc__state_layout *layout,
+                             const gsc__projection *p, const gsc_real radii[2],
+                             gsc__record *record) {
+    int32_t range[2][2] = {{0, 0}, {0, 0}};
+    const int32_t tiles[2] = {layout->tiles_x, layout->tiles_y};
+    bool reaches = record->log2_alpha >= 0;
+    for (int axis = 0; axis < 2; ++axis) {
+        int32_t square[2] = {0, tiles[axis]};
+        if (camera->compat) compat_tiles(p->mean[axis], radii[axis], tiles[axis], square);
+        if (square[0] >= square[1]) return false;
+        if (!reaches) continue;
+        gsc_real variance = axis == 0 ? p->cov[0] : p->cov[2];
+        gsc_real extent = gsc__sqrt(record->log2_alpha / GSC__HALF_LOG2_E * variance);
+        box_tiles(p->mean[axis], extent, axis == 0 ? camera->width : camera->height, range[axis]);
+        if (range[axis][0] < square[0]) range[axis][0] = square[0];
+        if (range[axis][1] > square[1]) range[axis][1] = square[1];
+        if (range[axis][0] >= range[axis][1]) reaches = false;
+    }
+    record->x0 = (uint16_t)(reaches ? range[0][0] : 0);
+    record->x1 = (uint16_t)(reaches ? range[0][1] : 0);
+    record->y0 = (uint16_t)(reaches ? range[1][0] : 0);
+    record->y1 = (uint16_t)(reaches ? range[1][1] : 0);
+    return true;
+}
+
+/* Colour from spherical harmonics: max(0, 0.5 + sum).  Gates tell the backward pass
+ * which channels the clamp left alone. */
+static void record_sh(const gsc__raster *raster, const gsc__camera *camera, int64_t i,
+                      gsc__record *record) {
+    gsc_real direction[3], basis[GSC__SH_MAX_COEFFICIENTS];
+    gsc_real sum[3] = {GSC_REAL(0.5), GSC_REAL(0.5), GSC_REAL(0.5)};
+    (void)gsc__sh_direction(raster->means + 3 * i, camera->position, direction);
+    gsc__sh_basis(raster->sh_degree, direction, basis);
+    const gsc_real *rest = raster->sh + 3 * raster->sh_coefficients * i;
+    const gsc_real *dc = raster->sh_dc ? raster->sh_dc + 3 * i : rest;
+    if (!raster->sh_dc) rest += 3;
+    for (int c = 0; c < 3; ++c) sum[c] += basis[0] * dc[c];
+    int count = (raster->sh_degree + 1) * (raster->sh_degree + 1);
+    for (int k = 1; k < count; ++k, rest += 3)
+        for (int c = 0; c < 3; ++c) sum[c] += basis[k] * rest[c];
+    for (int c = 0; c < 3; ++c) {
+        bool open = sum[c] > 0;
+        record->rgb[c] = open || !gsc__finite(sum[c]) ? sum[c] : 0;
+        record->gates |= (uint32_t)open << c;
+    }
+}
+
+/* False if a channel is not finite. */
+static bool record_color(const gsc__raster *raster, const gsc__camera *camera, int32_t index,
+                         int64_t i, gsc__record *record) {
+    if (!raster->colors) {
+        record_sh(raster, camera, i, record);
+        return gsc__finite(record->rgb[0]) && gsc__finite(record->rgb[1]) &&
+               gsc__finite(record->rgb[2]);
+    }
+    const gsc_real *color = raster->colors + index * raster->colors_stride + i * raster->channels;
+    for (int32_t c = 0; c < raster->channels; ++c)
+        if (!gsc__finite(color[c])) return false;
+    if (raster->channels == 3) memcpy(record->rgb, color, sizeof record->rgb);
+    return true;
+}
+
+static uint32_t count_tiles(const gsc__state_layout *layout, const gsc__record *record,
+                            int32_t *differences) {
+    gsc__span spans[GSC__SPAN_ROWS];
+    uint32_t count = 0;
+    for (int32_t row = record->y0; row < record->y1; row += GSC__SPAN_ROWS) {
+        int32_t rows = record->y1 - row < GSC__SPAN_ROWS ? record->y1 - row : GSC__SPAN_ROWS;
+        gsc__tile_spans(record, row, rows, spans);
+        for (int32_t i = 0; i < rows; ++i) {
+            if (spans[i].begin >= spans[i].end) continue;
+            int32_t *line = differences + (int64_t)(row + i) * (layout->tiles_x + 1);
+            line[spans[i].begin] += 1;
+            line[spans[i].end] -= 1;
+            count += (uint32_t)(spans[i].end - spans[i].begin);
+        }
+    }
+    return count;
+}
+
+static void write_outputs(const project_task *task, int64_t i, const gsc__projection *p,
+                          const gsc_real radii[2], gsc_real opacity) {
+    const gsc__raster_outputs *out = task->outputs;
+    const int64_t at = task->index * task->raster->gaussians + i;
+    const bool seen = p != NULL;
+    if (out->radii && out->radii_axes == 2) {
+        out->radii[2 * at] = seen ? (int32_t)radii[0] : 0;
+        out->radii[2 * at + 1] = seen ? (int32_t)radii[1] : 0;
+    } else if (out->radii) {
+        out->radii[at] = seen ? (int32_t)gsc__fmax(radii[0], radii[1]) : 0;
+    }
+    const gsc_real centre = task->camera.compat ? 0 : GSC_REAL(0.5);
+    if (out->means2d) {
+        out->means2d[2 * at] = seen ? p->mean[0] + centre : 0;
+        out->means2d[2 * at + 1] = seen ? p->mean[1] + centre : 0;
+    }
+    if (out->depths) out->depths[at] = seen ? p->point[2] : 0;
+    if (out->opacities) out->opacities[at] = seen ? opacity : 0;
+    if (out->conics) {
+        out->conics[3 * at] = seen ? p->cov[2] / p->det : 0;
+        out->conics[3 * at + 1] = seen ? -p->cov[1] / p->det : 0;
+        out->conics[3 * at + 2] = seen ? p->cov[0] / p->det : 0;
+    }
+}
+
+/* Projects Gaussian i and writes its outputs.  True if it can blend somewhere, with
+ * its record complete but for tiles. */
+static bool make_record(project_task *task, int64_t i, gsc__record *record) {
+    const gsc__raster *raster = task->raster;
+    gsc__projection p;
+    gsc_real radii[2] = {0, 0}, opacity = raster->opacities[i];
+    bool inside = gsc__project_gaussian(raster, &task->camera, i, &p);
+    if (!inside && (raster->flags & GSC_RASTER_PREFILTERED) &&
+        !gsc__in_depth_range(&task->camera, p.point))
+        atomic_store_explicit(&task->outside, true, memory_order_relaxed);
+    if (inside) {
+        opacity *= p.compensation;
+        record->mean[0] = p.mean[0];
+        record->mean[1] = p.mean[1];
+        record->depth = p.point[2];
+        record->opacity = opacity;
+        record->log2_alpha = opacity > 0 ? gsc__log2(opacity) + GSC__LOG2_255 : -1;
+        record->gates = 0;
+        record->gaussian = (uint32_t)i;
+        gsc__whiten(&p, &record->r00, &record->r01, &record->r11);
+        inside = gsc__finite(opacity) && gsc__finite(record->r01) &&
+                 splat_radii(raster, &task->camera, &p, record->log2_alpha, radii) &&
+                 record_rectangle(&task->camera, task->frame->layout, &p, radii, record) &&
+                 record_color(raster, &task->camera, task->index, i, record);
+    }
+    write_outputs(task, i, inside ? &p : NULL, radii, opacity);
+    return inside && record->x0 < record->x1;
+}
+
+static void project_chunks(void *arg, int64_t begin, int64_t end, int thread) {
+    project_task *task = arg;
+    const gsc__state_layout *layout = task->frame->layout;
+    int32_t *differences =
+        task->differences + (int64_t)thread * layout->tiles_y * (layout->tiles_x + 1);
+    for (int64_t chunk = begin; chunk < end; ++chunk) {
+        int64_t first = chunk * CHUNK, last = first + CHUNK, at = first;
+        if (last > task->raster->gaussians) last = task->raster->gaussians;
+        for (int64_t i = first; i < last; ++i) {
+            gsc__record *record = &task->frame->records[i];
+            if (!make_record(task, i, record)) continue;
+            record->tiles = count_tiles(layout, record, differences);
+            if (record->tiles == 0) continue;
+            memcpy(&task->pairs.other_keys[at], &record->depth, sizeof record->depth);
+            task->pairs.other_values[at++] = (uint32_t)i;
+        }
+        task->chunk_counts[chunk] = (uint32_t)(at - first);
+    }
+}
+
+/* The bits of positive floats are ordered as they are, so depths sort as integers. */
+static void compact_chunks(void *arg, int64_t begin, int64_t end, int thread) {
+    project_task *task = arg;
+    const depth_pairs *pairs = &task->pairs;
+    (void)thread;
+    for (int64_t chunk = begin; chunk < end; ++chunk) {
+        size_t count = task->chunk_counts[chunk];
+        int64_t to = task->chunk_offsets[chunk], from = chunk * CHUNK;
+        memcpy(pairs->keys + to, pairs->other_keys + from, count * sizeof *pairs->keys);
+        memcpy(pairs->values + to, pairs->other_values + from, count * sizeof *pairs->values);
+    }
+}
+
+/* Visible Gaussians by depth, equal depths by index, into the frame. */
+static void sort_visible(gsc__pool *pool, project_task *task, int64_t chunks) {
+    task->chunk_offsets[0] = 0;
+    for (int64_t i = 0; i < chunks; ++i)
+        task->chunk_offsets[i + 1] = task->chunk_offsets[i] + task->chunk_counts[i];
+    gsc__parallel_for(pool, chunks, 16, compact_chunks, task);
+    const int64_t visible = task->chunk_offsets[chunks];
+    task->frame->header->visible = visible;
+    sort_depths(pool, &task->pairs, visible, GSC_REAL_BITS, task->sort_scratch);
+    memcpy(task->frame->order, task->pairs.values, (size_t)visible * sizeof(uint32_t));
+}
+
+/* List lengths from the threads' differences, summed up to offsets. */
+static void sum_tiles(const project_task *task, int threads) {
+    const gsc__state_layout *layout = task->frame->layout;
+    const int64_t stride = (int64_t)layout->tiles_y * (layout->tiles_x + 1);
+    gsc__state_header *header = task->frame->header;
+    uint64_t *offsets = task->frame->offsets, sum = 0;
+    for (int32_t y = 0; y < layout->tiles_y; ++y) {
+        int64_t length = 0;
+        for (int32_t x = 0; x < layout->tiles_x; ++x) {
+            for (int t = 0; t < threads; ++t)
+                length += task->differences[t * stride + (int64_t)y * (layout->tiles_x + 1) + x];
+            *offsets++ = sum;
+            sum += (uint64_t)length;
+            if (length > header->largest_tile) header->largest_tile = length;
+        }
+    }
+    *offsets = sum;
+    header->intersections = (int64_t)sum;
+}
+
+static size_t round_up(size_t bytes) { return (bytes + 255) / 256 * 256; }
+
+/* Lays the task's scratch out at base; with base NULL only its size counts. */
+static size_t task_layout(const gsc__raster *raster, const gsc__state_layout *layout,
+                          int threads, unsigned char *base, project_task *task) {
+    const size_t n = (size_t)raster->gaussians, chunks = (n + CHUNK - 1) / CHUNK;
+    const size_t keys = round_up(n * sizeof(gsc_real_bits)), values = round_up(n * 4);
+    const size_t counts = round_up(chunks * sizeof(uint32_t));
+    const size_t offsets = round_up((chunks + 1) * sizeof(int64_t));
+    const size_t differences = round_up((size_t)threads * (size_t)layout->tiles_y *
+                                        (size_t)(layout->tiles_x + 1) * sizeof(int32_t));
+    if (base) {
+        task->pairs.keys = (gsc_real_bits *)(void *)base;
+        task->pairs.other_keys = (gsc_real_bits *)(void *)(base + keys);
+        task->pairs.values = (uint32_t *)(void *)(base + 2 * keys);
+        task->pairs.other_values = (uint32_t *)(void *)(base + 2 * keys + values);
+        base += 2 * keys + 2 * values;
+        task->chunk_counts = (uint32_t *)(void *)base;
+        task->chunk_offsets = (int64_t *)(void *)(base + counts);
+        task->differences = (int32_t *)(void *)(base + counts + offsets);
+        task->sort_scratch = base + counts + offsets + differences;
+        memset(task->differences, 0, differences);
+    }
+    return 2 * keys + 2 * values + counts + offsets + differences +
+           round_up(gsc__sort_scratch_bytes(threads));
+}
+
+size_t gsc__project_scratch_bytes(const gsc__raster *raster, const gsc__state_layout *layout,
+                                  int threads) {
+    return task_layout(raster, layout, threads, NULL, NULL);
+}
+
+gsc_status gsc__project_frame(gsc__pool *pool, const gsc__raster *raster, int32_t index,
+                              const gsc__raster_outputs *outputs, gsc__frame *frame,
+                              void *scratch) {
+    const int threads = gsc__pool_threads(pool);
+    const int64_t chunks = (raster->gaussians + CHUNK - 1) / CHUNK;
+    project_task task = {.raster = raster, .outputs = outputs, .frame = frame, .index = index};
+    (void)task_layout(raster, frame->layout, threads, scratch, &task);
+    gsc__camera_load(raster, index, &task.camera);
+    gsc__frame_begin(frame);
+    gsc__parallel_for(pool, chunks, 1, project_chunks, &task);
+    if (atomic_load(&task.outside))
+        return gsc__fail(GSC_ERROR_INVALID_ARGUMENT,
+                         "raster_project: means holds a point outside the near and far planes, "
+                         "but GSC_RASTER_PREFILTERED promises none");
+    sort_visible(pool, &task, chunks);
+    sum_tiles(&task, threads);
+    return GSC_OK;
+}

@@ -1,0 +1,25 @@
+/* Step 1 of the rasterizer: which Gaussians one camera sees, and where. */
+#ifndef GSC_CPU_PROJECT_H
+#define GSC_CPU_PROJECT_H
+
+#include "raster_state.h"
+
+#define gsc__project_scratch_bytes GSC__ISA_NAME(gsc__project_scratch_bytes)
+#define gsc__project_frame GSC__ISA_NAME(gsc__project_frame)
+#define gsc__project_gaussian GSC__ISA_NAME(gsc__project_gaussian)
+
+size_t gsc__project_scratch_bytes(const gsc__raster *raster, const gsc__state_layout *layout,
+                                  int threads);
+
+/* Writes the frame's header, records, order and tile offsets, and the per-Gaussian
+ * outputs that were asked for.  GSC_ERROR_INVALID_ARGUMENT if a point that the caller
+ * called prefiltered is outside the planes. */
+gsc_status gsc__project_frame(gsc__pool *pool, const gsc__raster *raster, int32_t index,
+                              const gsc__raster_outputs *outputs, gsc__frame *frame,
+                              void *scratch);
+
+/* Geometry of Gaussian i.  False if it is behind or beyond the planes or degenerate. */
+bool gsc__project_gaussian(const gsc__raster *raster, const gsc__camera *camera, int64_t i,
+                           gsc__projection *p);
+
+#endif

@@ -1,0 +1,238 @@
+#include "project_backward.h"
+
+#include "../splat_grad.h"
+#include "project.h"
+
+#include <string.h>
+
+#define CHUNK 1024 /* Gaussians whose share of the camera's gradient is summed in order */
+
+typedef struct add_task {
+    const gsc__raster *raster;
+    const gsc__raster_grads *grads;
+    const gsc__bin_item *items;
+    const gsc__band *band;
+    const gsc_real *slots;
+    gsc__splat_sums *sums;
+    int32_t index, slot_size;
+} add_task;
+
+static void add_slot(const add_task *task, const gsc_real *slot, gsc__splat_sums *sums,
+                     gsc_real *color) {
+    const int32_t channels = task->raster->channels;
+    const gsc_real *feature = slot + GSC__SLOT_FEATURES;
+    for (int i = 0; i < GSC__SLOT_FEATURES; ++i) sums->moments[i] += slot[i];
+    if (channels == 3)
+        for (int c = 0; c < 3; ++c) sums->rgb[c] += feature[c];
+    else if (color)
+        for (int32_t c = 0; c < channels; ++c) color[c] += feature[c];
+    feature += channels;
+    if (task->grads->depth) sums->depth += *feature++;
+    if (task->grads->inv_depth) sums->inv_depth += *feature;
+}
+
+static void add_range(void *arg, int64_t begin, int64_t end, int thread) {
+    const add_task *task = arg;
+    const gsc__raster *raster = task->raster;
+    (void)thread;
+    for (int64_t i = begin; i < end; ++i) {
+        const uint32_t gaussian = task->items[i].gaussian;
+        gsc_real *color = task->grads->colors;
+        if (color) color += task->index * raster->colors_stride + gaussian * (int64_t)raster->channels;
+        for (uint32_t s = task->band->slot_offsets[i]; s < task->band->slot_offsets[i + 1]; ++s)
+            add_slot(task, task->slots + (int64_t)s * task->slot_size, &task->sums[gaussian],
+                     color);
+    }
+}
+
+void gsc__unproject_add_slots(gsc__pool *pool, const gsc__raster *raster, int32_t index,
+                              const gsc__raster_grads *grads, const gsc__bin_item *items,
+                              int64_t visible, const gsc__band *band, const gsc_real *slots,
+                              gsc__splat_sums *sums) {
+    add_task task = {raster, grads, items, band,
+                     slots,  sums,  index, gsc__unblend_slot_size(raster, grads)};
+    gsc__parallel_for(pool, visible, 1024, add_range, &task);
+}
+
+/* A chunk's share of the camera's gradients, in double: there are many small ones. */
+typedef struct camera_share {
+    double view[3][4];
+    double position[3];
+} camera_share;
+
+typedef struct unproject_task {
+    const gsc__raster *raster;
+    const gsc__raster_grads *grads;
+    const gsc__frame *frame;
+    const uint8_t *seen;
+    const gsc__splat_sums *sums;
+    camera_share *shares; /* [chunks] */
+    gsc__camera camera;
+    int32_t index;
+} unproject_task;
+
+/* From moments in whitened coordinates to derivatives by the 2D Gaussian.  With
+ * z = (u, v) = R d and alpha = opacity 2^-|z|^2:  d alpha / d mean = 2 ln 2 alpha R^T z,
+ * d alpha / d covariance = (2 ln 2)^2 / 2 alpha R^T z z^T R. */
+static void splat_grad(const gsc__record *record, const gsc__splat_sums *sums,
+                       gsc__splat_grad *out) {
+    const gsc_real two_ln2 = 1 / GSC__HALF_LOG2_E; /* log2(e) = 1 / ln 2 */
+    const gsc_real *m = sums->moments;
+    const gsc_real r00 = record->r00, r01 = record->r01, r11 = record->r11;
+    const gsc_real half2 = two_ln2 * two_ln2 / 2;
+    out->mean[0] = two_ln2 * r00 * m[GSC__SLOT_U];
+    out->mean[1] = two_ln2 * (r01 * m[GSC__SLOT_U] + r11 * m[GSC__SLOT_V]);
+    out->cov[0] = half2 * r00 * r00 * m[GSC__SLOT_UU];
+    out->cov[1] = 2 * half2 * r00 * (r01 * m[GSC__SLOT_UU] + r11 * m[GSC__SLOT_UV]);
+    out->cov[2] = half2 * (r01 * r01 * m[GSC__SLOT_UU] + 2 * r01 * r11 * m[GSC__SLOT_UV] +
+                           r11 * r11 * m[GSC__SLOT_VV]);
+    out->opacity = m[GSC__SLOT_W] / record->opacity;
+    out->depth = sums->depth - sums->inv_depth / (record->depth * record->depth);
+}
+
+static void write_means2d(const unproject_task *task, int64_t i, const gsc__record *record,
+                          const gsc__splat_sums *sums, const gsc__splat_grad *splat) {
+    const gsc__raster_grads *grads = task->grads;
+    const gsc_real two_ln2 = 1 / GSC__HALF_LOG2_E;
+    const bool ndc = (task->raster->flags & GSC_RASTER_GRAD2D_NDC) != 0;
+    const gsc_real unit[2] = {ndc ? task->camera.width / 2 : 1, ndc ? task->camera.height / 2 : 1};
+    const int64_t at = task->index * task->raster->gaussians + i;
+    (void)record;
+    for (int axis = 0; axis < 2; ++axis) {
+        if (grads->means2d)
+            grads->means2d[at * grads->means2d_axes + axis] += splat->mean[axis] * unit[axis];
+        if (grads->means2d_abs)
+            grads->means2d_abs[at * grads->means2d_abs_axes + axis] +=
+                two_ln2 * sums->moments[GSC__SLOT_ABS_X + axis] * unit[axis];
+    }
+}
+
+/* Spherical harmonics: coefficients, and through the direction the mean and the
+ * camera's centre. */
+static void sh_grad(const unproject_task *task, int64_t i, const gsc__record *record,
+                    const gsc__splat_sums *sums, gsc_real by_mean[3]) {
+    const gsc__raster *raster = task->raster;
+    const gsc__raster_grads *grads = task->grads;
+    const int count = (raster->sh_degree + 1) * (raster->sh_degree + 1);
+    gsc_real direction[3], basis[GSC__SH_MAX_COEFFICIENTS], weight[GSC__SH_MAX_COEFFICIENTS];
+    gsc_real g[3];
+    for (int c = 0; c < 3; ++c) g[c] = record->gates >> c & 1 ? sums->rgb[c] : 0;
+    gsc_real inverse =
+        gsc__sh_direction(raster->means + 3 * i, task->camera.position, direction);
+    gsc__sh_basis(raster->sh_degree, direction, basis);
+    const int64_t row = 3 * raster->sh_coefficients * i;
+    const int split = raster->sh_dc != NULL;
+    gsc_real *by_dc = split ? grads->sh_dc : grads->sh;
+    if (by_dc)
+        for (int c = 0; c < 3; ++c) by_dc[(split ? 3 * i : row) + c] += basis[0] * g[c];
+    if (grads->sh)
+        for (int k = 1; k < count; ++k)
+            for (int c = 0; c < 3; ++c) grads->sh[row + 3 * (k - split) + c] += basis[k] * g[c];
+    for (int k = 1; k < count; ++k) {
+        const gsc_real *sh = raster->sh + row + 3 * (k - split);
+        weight[k] = gsc__dot3(g, sh);
+    }
+    gsc__sh_mean_grad(raster->sh_degree, direction, inverse, weight, by_mean);
+}
+
+static void add_gaussian(const gsc__raster_grads *grads, int64_t i,
+                         const gsc__gaussian_grad *g) {
+    for (int k = 0; k < 3 && grads->means; ++k) grads->means[3 * i + k] += g->mean[k];
+    if (grads->opacities) grads->opacities[i] += g->opacity;
+    for (int k = 0; k < 3 && grads->scales; ++k) grads->scales[3 * i + k] += g->scale[k];
+    for (int k = 0; k < 4 && grads->rotations; ++k)
+        grads->rotations[4 * i + k] += g->rotation[k];
+    for (int k = 0; k < 6 && grads->covariances; ++k)
+        grads->covariances[6 * i + k] += g->covariance[k];
+}
+
+static void unproject_gaussian(const unproject_task *task, int64_t i, camera_share *share) {
+    const gsc__raster *raster = task->raster;
+    const gsc__raster_grads *grads = task->grads;
+    const gsc__record *record = &task->frame->records[i];
+    const gsc__splat_sums *sums = &task->sums[i];
+    gsc__projection p;
+    gsc__splat_grad splat;
+    gsc__gaussian_grad g;
+    splat_grad(record, sums, &splat);
+    write_means2d(task, i, record, sums, &splat);
+    if (!gsc__project_gaussian(raster, &task->camera, i, &p)) return;
+    const bool axes = raster->scales != NULL;
+    gsc__project_grad(&task->camera, raster->means + 3 * i, axes ? raster->scales + 3 * i : NULL,
+                      axes ? raster->rotations + 4 * i : NULL, raster->scale_modifier,
+                      raster->opacities[i], &p, &splat, &g);
+    if (raster->colors) {
+        if (grads->colors && raster->channels == 3)
+            for (int c = 0; c < 3; ++c)
+                grads->colors[task->index * raster->colors_stride + 3 * i + c] += sums->rgb[c];
+    } else {
+        gsc_real by_mean[3];
+        sh_grad(task, i, record, sums, by_mean);
+        for (int k = 0; k < 3; ++k) {
+            g.mean[k] += by_mean[k];
+            share->position[k] -= (double)by_mean[k];
+        }
+    }
+    add_gaussian(grads, i, &g);
+    for (int r = 0; r < 3; ++r)
+        for (int k = 0; k < 4; ++k) share->view[r][k] += (double)g.view[r][k];
+}
+
+static void unproject_chunks(void *arg, int64_t begin, int64_t end, int thread) {
+    const unproject_task *task = arg;
+    (void)thread;
+    for (int64_t chunk = begin; chunk < end; ++chunk) {
+        int64_t first = chunk * CHUNK, last = first + CHUNK;
+        if (last > task->raster->gaussians) last = task->raster->gaussians;
+        camera_share *share = &task->shares[chunk];
+        memset(share, 0, sizeof *share);
+        for (int64_t i = first; i < last; ++i)
+            if (task->seen[i]) unproject_gaussian(task, i, share);
+    }
+}
+
+/* Adds the chunks' shares, in order, to the gradients by view and position.  Without a
+ * position of its own the centre is -R^T t, and its gradient goes on into the view. */
+static void add_camera(const unproject_task *task, int64_t chunks) {
+    const gsc__raster *raster = task->raster;
+    camera_share sum = {0};
+    for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+        for (int i = 0; i < 12; ++i)
+            sum.view[i / 4][i % 4] += task->shares[chunk].view[i / 4][i % 4];
+        for (int i = 0; i < 3; ++i) sum.position[i] += task->shares[chunk].position[i];
+    }
+    if (task->grads->position)
+        for (int i = 0; i < 3; ++i)
+            task->grads->position[3 * task->index + i] += (gsc_real)sum.position[i];
+    if (!task->grads->view) return;
+    for (int i = 0; i < 3 && !raster->position; ++i)
+        for (int k = 0; k < 3; ++k) {
+            sum.view[i][k] -= (double)task->camera.translation[i] * sum.position[k];
+            sum.view[i][3] -= (double)task->camera.rotation[i][k] * sum.position[k];
+        }
+    const bool row_major = (raster->flags & GSC_RASTER_VIEW_ROW_MAJOR) != 0;
+    gsc_real *view = task->grads->view + 16 * (int64_t)task->index;
+    for (int i = 0; i < 3; ++i)
+        for (int k = 0; k < 4; ++k)
+            view[row_major ? 4 * i + k : 4 * k + i] += (gsc_real)sum.view[i][k];
+}
+
+size_t gsc__unproject_partials_bytes(const gsc__raster *raster) {
+    return (size_t)((raster->gaussians + CHUNK - 1) / CHUNK) * sizeof(camera_share);
+}
+
+void gsc__unproject_frame(gsc__pool *pool, const gsc__raster *raster, int32_t index,
+                          const gsc__raster_grads *grads, const gsc__frame *frame,
+                          const uint8_t *seen, const gsc__splat_sums *sums, void *partials) {
+    const int64_t chunks = (raster->gaussians + CHUNK - 1) / CHUNK;
+    unproject_task task = {.raster = raster,
+                           .grads = grads,
+                           .frame = frame,
+                           .seen = seen,
+                           .sums = sums,
+                           .shares = partials,
+                           .index = index};
+    gsc__camera_load(raster, index, &task.camera);
+    gsc__parallel_for(pool, chunks, 1, unproject_chunks, &task);
+    add_camera(&task, chunks);
+}

@@ -1,0 +1,184 @@
+/* Vectors of GSC__LANES reals, one register of the instruction set that the file is
+ * compiled for: 16 floats with AVX-512, 8 with AVX2, else 16 bytes of anything.
+ * Arithmetic uses the operators; what C has no operator for is here. */
+#ifndef GSC_CPU_SIMD_H
+#define GSC_CPU_SIMD_H
+
+#include "../splat_math.h"
+
+#include <string.h>
+
+#define GSC__INLINE static inline __attribute__((always_inline))
+
+#if defined(__AVX512F__) && !defined(GSC_DOUBLE)
+
+#include <immintrin.h>
+#define GSC__LANES 16
+typedef __m512 gsc__vec;
+typedef __m512i gsc__veci;
+typedef __mmask16 gsc__mask;
+GSC__INLINE gsc__mask gsc__vge(gsc__vec a, gsc__vec b) {
+    return _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ);
+}
+GSC__INLINE gsc__mask gsc__vgt(gsc__vec a, gsc__vec b) {
+    return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ);
+}
+GSC__INLINE gsc__mask gsc__mand(gsc__mask a, gsc__mask b) { return (gsc__mask)(a & b); }
+GSC__INLINE gsc__mask gsc__mandnot(gsc__mask a, gsc__mask b) { return (gsc__mask)(a & ~b); }
+GSC__INLINE bool gsc__many(gsc__mask m) { return m != 0; }
+GSC__INLINE int gsc__mcount(gsc__mask m) { return __builtin_popcount(m); }
+GSC__INLINE gsc__vec gsc__vselect(gsc__mask m, gsc__vec a, gsc__vec b) {
+    return _mm512_mask_mov_ps(b, m, a);
+}
+GSC__INLINE gsc__vec gsc__vkeep(gsc__mask m, gsc__vec a) { return _mm512_maskz_mov_ps(m, a); }
+GSC__INLINE gsc__veci gsc__iselect(gsc__mask m, gsc__veci a, gsc__veci b) {
+    return _mm512_mask_mov_epi32(b, m, a);
+}
+GSC__INLINE gsc__mask gsc__igt(gsc__veci a, gsc__veci b) { return _mm512_cmpgt_epi32_mask(a, b); }
+GSC__INLINE gsc__vec gsc__vmin(gsc__vec a, gsc__vec b) { return _mm512_min_ps(a, b); }
+GSC__INLINE gsc__vec gsc__vset(gsc_real x) { return _mm512_set1_ps(x); }
+GSC__INLINE gsc__veci gsc__iset(int32_t x) { return _mm512_set1_epi32(x); }
+GSC__INLINE gsc__vec gsc__vsqrt(gsc__vec a) { return _mm512_sqrt_ps(a); }
+
+#elif defined(__AVX2__) && !defined(GSC_DOUBLE)
+
+#include <immintrin.h>
+#define GSC__LANES 8
+typedef __m256 gsc__vec;
+typedef __m256i gsc__veci;
+typedef __m256 gsc__mask; /* every bit of a lane set, or none */
+GSC__INLINE gsc__mask gsc__vge(gsc__vec a, gsc__vec b) { return _mm256_cmp_ps(a, b, _CMP_GE_OQ); }
+GSC__INLINE gsc__mask gsc__vgt(gsc__vec a, gsc__vec b) { return _mm256_cmp_ps(a, b, _CMP_GT_OQ); }
+GSC__INLINE gsc__mask gsc__mand(gsc__mask a, gsc__mask b) { return _mm256_and_ps(a, b); }
+GSC__INLINE gsc__mask gsc__mandnot(gsc__mask a, gsc__mask b) { return _mm256_andnot_ps(b, a); }
+GSC__INLINE bool gsc__many(gsc__mask m) { return _mm256_movemask_ps(m) != 0; }
+GSC__INLINE int gsc__mcount(gsc__mask m) {
+    return __builtin_popcount((unsigned)_mm256_movemask_ps(m));
+}
+GSC__INLINE gsc__vec gsc__vselect(gsc__mask m, gsc__vec a, gsc__vec b) {
+    return _mm256_blendv_ps(b, a, m);
+}
+GSC__INLINE gsc__vec gsc__vkeep(gsc__mask m, gsc__vec a) { return _mm256_and_ps(m, a); }
+GSC__INLINE gsc__veci gsc__iselect(gsc__mask m, gsc__veci a, gsc__veci b) {
+    return _mm256_castps_si256(
+        _mm256_blendv_ps(_mm256_castsi256_ps(b), _mm256_castsi256_ps(a), m));
+}
+GSC__INLINE gsc__mask gsc__igt(gsc__veci a, gsc__veci b) {
+    return _mm256_castsi256_ps(_mm256_cmpgt_epi32(a, b));
+}
+GSC__INLINE gsc__vec gsc__vmin(gsc__vec a, gsc__vec b) { return _mm256_min_ps(a, b); }
+GSC__INLINE gsc__vec gsc__vset(gsc_real x) { return _mm256_set1_ps(x); }
+GSC__INLINE gsc__veci gsc__iset(int32_t x) { return _mm256_set1_epi32(x); }
+GSC__INLINE gsc__vec gsc__vsqrt(gsc__vec a) { return _mm256_sqrt_ps(a); }
+
+#else
+
+#define GSC__LANES (128 / GSC_REAL_BITS)
+typedef gsc_real gsc__vec __attribute__((vector_size(16)));
+typedef gsc_real_int gsc__veci __attribute__((vector_size(16)));
+typedef gsc_real_int gsc__mask __attribute__((vector_size(16))); /* -1 or 0 a lane */
+GSC__INLINE gsc__mask gsc__vge(gsc__vec a, gsc__vec b) { return a >= b; }
+GSC__INLINE gsc__mask gsc__vgt(gsc__vec a, gsc__vec b) { return a > b; }
+GSC__INLINE gsc__mask gsc__mand(gsc__mask a, gsc__mask b) { return a & b; }
+GSC__INLINE gsc__mask gsc__mandnot(gsc__mask a, gsc__mask b) { return a & ~b; }
+GSC__INLINE int gsc__mcount(gsc__mask m) {
+    gsc_real_int count = 0;
+    for (int i = 0; i < GSC__LANES; ++i) count -= m[i];
+    return (int)count;
+}
+GSC__INLINE bool gsc__many(gsc__mask m) {
+    gsc_real_int any = 0;
+    for (int i = 0; i < GSC__LANES; ++i) any |= m[i];
+    return any != 0;
+}
+GSC__INLINE gsc__veci gsc__iselect(gsc__mask m, gsc__veci a, gsc__veci b) {
+    return (a & m) | (b & ~m);
+}
+GSC__INLINE gsc__vec gsc__vselect(gsc__mask m, gsc__vec a, gsc__vec b) {
+    return (gsc__vec)gsc__iselect(m, (gsc__veci)a, (gsc__veci)b);
+}
+GSC__INLINE gsc__vec gsc__vkeep(gsc__mask m, gsc__vec a) {
+    return (gsc__vec)((gsc__veci)a & m);
+}
+GSC__INLINE gsc__mask gsc__igt(gsc__veci a, gsc__veci b) { return a > b; }
+GSC__INLINE gsc__vec gsc__vmin(gsc__vec a, gsc__vec b) { return gsc__vselect(a < b, a, b); }
+GSC__INLINE gsc__vec gsc__vset(gsc_real x) { return (gsc__vec){0} + x; }
+GSC__INLINE gsc__veci gsc__iset(int32_t x) { return (gsc__veci){0} + x; }
+GSC__INLINE gsc__vec gsc__vsqrt(gsc__vec a) {
+    for (int i = 0; i < GSC__LANES; ++i) a[i] = gsc__sqrt(a[i]);
+    return a;
+}
+
+#endif
+
+GSC__INLINE gsc__vec gsc__vload(const gsc_real *p) {
+    gsc__vec v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+GSC__INLINE void gsc__vstore(gsc_real *p, gsc__vec v) { memcpy(p, &v, sizeof v); }
+
+/* first, first + 1, .. */
+GSC__INLINE gsc__vec gsc__vramp(gsc_real first) {
+    gsc_real ramp[GSC__LANES];
+    for (int i = 0; i < GSC__LANES; ++i) ramp[i] = first + (gsc_real)i;
+    return gsc__vload(ramp);
+}
+
+/* Sum of all lanes, pairwise: always in the same order. */
+GSC__INLINE gsc_real gsc__vsum(gsc__vec v) {
+    gsc_real lane[GSC__LANES];
+    gsc__vstore(lane, v);
+    for (int half = GSC__LANES / 2; half > 0; half /= 2)
+        for (int i = 0; i < half; ++i) lane[i] += lane[i + half];
+    return lane[0];
+}
+
+/* Sums of all lanes of eight vectors. */
+#if GSC__LANES == 16
+GSC__INLINE void gsc__vsum8(const gsc__vec v[8], gsc_real sums[8]) {
+    __m256 h[8];
+    for (int i = 0; i < 8; ++i)
+        h[i] = _mm256_add_ps(_mm512_castps512_ps256(v[i]), _mm512_extractf32x8_ps(v[i], 1));
+    __m256 a = _mm256_hadd_ps(_mm256_hadd_ps(h[0], h[1]), _mm256_hadd_ps(h[2], h[3]));
+    __m256 b = _mm256_hadd_ps(_mm256_hadd_ps(h[4], h[5]), _mm256_hadd_ps(h[6], h[7]));
+    __m256 low = _mm256_permute2f128_ps(a, b, 0x20), high = _mm256_permute2f128_ps(a, b, 0x31);
+    _mm256_storeu_ps(sums, _mm256_add_ps(low, high));
+}
+#elif GSC__LANES == 8
+GSC__INLINE void gsc__vsum8(const gsc__vec v[8], gsc_real sums[8]) {
+    __m256 a = _mm256_hadd_ps(_mm256_hadd_ps(v[0], v[1]), _mm256_hadd_ps(v[2], v[3]));
+    __m256 b = _mm256_hadd_ps(_mm256_hadd_ps(v[4], v[5]), _mm256_hadd_ps(v[6], v[7]));
+    __m256 low = _mm256_permute2f128_ps(a, b, 0x20), high = _mm256_permute2f128_ps(a, b, 0x31);
+    _mm256_storeu_ps(sums, _mm256_add_ps(low, high));
+}
+#else
+GSC__INLINE void gsc__vsum8(const gsc__vec v[8], gsc_real sums[8]) {
+    for (int i = 0; i < 8; ++i) sums[i] = gsc__vsum(v[i]);
+}
+#endif
+
+GSC__INLINE gsc__vec gsc__vabs(gsc__vec v) { return gsc__vselect(gsc__vgt(v, -v), v, -v); }
+
+/* 2^x.  In float32 for x in [-126, 127], relative error 2e-7 (polynomial of degree 5
+ * on [-1/2, 1/2]); beyond that range any value. */
+GSC__INLINE gsc__vec gsc__vexp2(gsc__vec x) {
+#ifdef GSC_DOUBLE
+    for (int i = 0; i < GSC__LANES; ++i) x[i] = exp2(x[i]);
+    return x;
+#else
+    typedef uint32_t bits __attribute__((vector_size(sizeof(gsc__vec))));
+    const gsc__vec magic = gsc__vset(12582912.0f); /* 1.5 2^23: its sum is rounded to ones */
+    gsc__vec shifted = x + magic;
+    gsc__vec f = x - (shifted - magic);
+    gsc__vec y = gsc__vset(0.001339086336f);
+    y = y * f + gsc__vset(0.009676031918f);
+    y = y * f + gsc__vset(0.05550357114f);
+    y = y * f + gsc__vset(0.2402210749f);
+    y = y * f + gsc__vset(0.693147188f);
+    y = y * f + gsc__vset(1.000000075f);
+    return (gsc__vec)((bits)y + ((bits)shifted << 23));
+#endif
+}
+
+#endif

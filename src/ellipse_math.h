@@ -1,0 +1,48 @@
+/* The ellipse in which a splat's alpha is at least 1/255, cut into rows.  Pure, shared by
+ * the CPU backend and the CUDA kernels. */
+#ifndef GSC_ELLIPSE_MATH_H
+#define GSC_ELLIPSE_MATH_H
+
+#include "splat_math.h"
+
+/* |z| <= root in whitened coordinates z = (u, v): x is (u - k v) / r00 with
+ * k = r01 / r11, and at v = -+ extreme it reaches furthest right and left. */
+typedef struct gsc__ellipse {
+    gsc_real x, y, t, root, k, extreme, inverse_r00, r11, pad;
+} gsc__ellipse;
+
+GSC__PURE gsc__ellipse gsc__ellipse_of(const gsc_real mean[2], gsc_real r00, gsc_real r01,
+                                       gsc_real r11, gsc_real log2_alpha) {
+    gsc__ellipse e;
+    /* The margins make rounding add a pixel, never lose one. */
+    e.t = log2_alpha * GSC_REAL(1.00001) + GSC_REAL(1e-5);
+    e.root = gsc__sqrt(e.t);
+    e.k = r01 / r11;
+    gsc_real lean = gsc__sqrt(1 + e.k * e.k);
+    e.extreme = e.k * e.root / lean;
+    e.inverse_r00 = 1 / r00;
+    e.r11 = r11;
+    e.pad = GSC_REAL(0.01) + GSC_REAL(2e-6) * e.root * lean * e.inverse_r00;
+    e.x = mean[0];
+    e.y = mean[1];
+    return e;
+}
+
+/* Pixel columns [*first, *last] of the rows y0 to y1 (pixel centres), between columns
+ * x_min and x_max; empty if *last < *first. */
+GSC__PURE void gsc__ellipse_slab(const gsc__ellipse *e, gsc_real y0, gsc_real y1, gsc_real x_min,
+                                 gsc_real x_max, int32_t *first, int32_t *last) {
+    gsc_real v0 = gsc__clamp(e->r11 * (y0 - e->y - e->pad), -e->root, e->root);
+    gsc_real v1 = gsc__clamp(e->r11 * (y1 - e->y + e->pad), -e->root, e->root);
+    gsc_real left_v = gsc__clamp(e->extreme, v0, v1);
+    gsc_real right_v = gsc__clamp(-e->extreme, v0, v1);
+    gsc_real left_u = gsc__sqrt(gsc__fmax(e->t - left_v * left_v, 0));
+    gsc_real right_u = gsc__sqrt(gsc__fmax(e->t - right_v * right_v, 0));
+    gsc_real left = e->x - (left_u + e->k * left_v) * e->inverse_r00 - e->pad;
+    gsc_real right = e->x + (right_u - e->k * right_v) * e->inverse_r00 + e->pad;
+    /* Beyond the columns on either side nothing is left. */
+    *first = (int32_t)gsc__ceil(gsc__clamp(left, x_min, x_max + 1));
+    *last = (int32_t)gsc__floor(gsc__clamp(right, x_min - 1, x_max));
+}
+
+#endif

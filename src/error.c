@@ -1,0 +1,72 @@
+#include "error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+/* A fixed buffer per thread: nothing to allocate on the failure path and nothing to
+ * free.  512 bytes hold a function, a tensor's name and two shapes. */
+static _Thread_local char last_message[512];
+static _Thread_local int32_t last_cuda_code;
+
+#define GSC__STATUSES(X)           \
+    X(GSC_OK)                      \
+    X(GSC_ERROR_INVALID_ARGUMENT)  \
+    X(GSC_ERROR_SHAPE)             \
+    X(GSC_ERROR_DTYPE)             \
+    X(GSC_ERROR_LAYOUT)            \
+    X(GSC_ERROR_DEVICE)            \
+    X(GSC_ERROR_ABI)               \
+    X(GSC_ERROR_UNSUPPORTED)       \
+    X(GSC_ERROR_OUT_OF_MEMORY)     \
+    X(GSC_ERROR_BUFFER_TOO_SMALL)  \
+    X(GSC_ERROR_NO_DRIVER)         \
+    X(GSC_ERROR_NO_DEVICE)         \
+    X(GSC_ERROR_NO_KERNEL_IMAGE)   \
+    X(GSC_ERROR_CUDA)              \
+    X(GSC_ERROR_OVERFLOW)          \
+    X(GSC_ERROR_STATE)             \
+    X(GSC_ERROR_INTERNAL)
+
+const char *gsc_status_name(gsc_status status) {
+    switch (status) {
+#define GSC__STATUS_CASE(name) \
+    case name: return #name;
+        GSC__STATUSES(GSC__STATUS_CASE)
+#undef GSC__STATUS_CASE
+    default: return "GSC_ERROR_UNKNOWN";
+    }
+}
+
+const char *gsc_last_error(void) {
+    return last_message;
+}
+
+int32_t gsc_last_error_cuda(void) {
+    return last_cuda_code;
+}
+
+/* Formats beside the buffer first, as an argument may be the last message itself. */
+static void store(int32_t cuda_code, const char *format, va_list args) GSC__PRINTF(2, 0);
+
+static void store(int32_t cuda_code, const char *format, va_list args) {
+    char text[sizeof last_message];
+    if (vsnprintf(text, sizeof text, format, args) < 0) text[0] = '\0';
+    memcpy(last_message, text, strlen(text) + 1);
+    last_cuda_code = cuda_code;
+}
+
+gsc_status gsc__fail(gsc_status status, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    store(0, format, args);
+    va_end(args);
+    return status;
+}
+
+gsc_status gsc__fail_cuda(gsc_status status, int32_t code, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    store(code, format, args);
+    va_end(args);
+    return status;
+}

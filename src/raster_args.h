@@ -1,0 +1,37 @@
+/* From the rasterizer's public descriptors to what a backend takes: everything is
+ * checked, defaults are filled in.  Each function leaves its result in `out`. */
+#ifndef GSC_RASTER_ARGS_H
+#define GSC_RASTER_ARGS_H
+
+#include "backend.h"
+#include "tensor.h"
+
+/* The cameras and Gaussians; theirs is the caller's descriptor of any version. */
+gsc_status gsc__raster_args(const gsc__checker *checker, const gsc_raster_args *theirs,
+                            gsc__raster *out);
+/* Only what gsc_mark_visible reads: view, means and the planes.  visible: [C, N]. */
+gsc_status gsc__visible_args(const gsc__checker *checker, const gsc_raster_args *theirs,
+                             const DLTensor *visible, gsc__raster *out, uint8_t **visible_out);
+
+/* theirs NULL: no outputs, which color_required refuses. */
+gsc_status gsc__raster_outputs_args(const gsc__checker *checker, const gsc__raster *raster,
+                                    const gsc_raster_outputs *theirs, bool color_required,
+                                    gsc__raster_outputs *out);
+
+gsc_status gsc__raster_grads_args(const gsc__checker *checker, const gsc__raster *raster,
+                                  const gsc_raster_grads *theirs, gsc__raster_grads *out);
+
+/* How many bytes a call needs. */
+typedef struct gsc__buffer_needs {
+    size_t state, scratch;
+    size_t intersections;
+    bool uses_intersections;
+} gsc__buffer_needs;
+/* A scratch that was not given stays NULL: the caller of this function provides it. */
+gsc_status gsc__raster_buffers_args(const gsc__checker *checker, const gsc_raster_buffers *theirs,
+                                    const gsc__buffer_needs *needs, gsc__raster_buffers *out);
+
+gsc_status gsc__raster_info_args(const gsc__checker *checker, const gsc_raster_info *theirs,
+                                 gsc_raster_info *out);
+
+#endif

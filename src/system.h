@@ -1,0 +1,55 @@
+/* Everything that depends on the operating system.  One .c file per system
+ * implements it (system_posix.c); nothing else includes a system header. */
+#ifndef GSC_SYSTEM_H
+#define GSC_SYSTEM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(_WIN32)
+typedef struct { void *handle; } gsc__mutex;     /* SRWLOCK */
+typedef struct { void *handle; } gsc__condition; /* CONDITION_VARIABLE */
+#else
+#include <pthread.h>
+typedef pthread_mutex_t gsc__mutex;
+typedef pthread_cond_t gsc__condition;
+#endif
+
+void gsc__mutex_init(gsc__mutex *mutex);
+void gsc__mutex_destroy(gsc__mutex *mutex);
+void gsc__mutex_lock(gsc__mutex *mutex);
+bool gsc__mutex_trylock(gsc__mutex *mutex);
+void gsc__mutex_unlock(gsc__mutex *mutex);
+void gsc__condition_init(gsc__condition *condition);
+void gsc__condition_destroy(gsc__condition *condition);
+void gsc__condition_wait(gsc__condition *condition, gsc__mutex *mutex);
+void gsc__condition_broadcast(gsc__condition *condition);
+
+typedef struct gsc__thread gsc__thread;
+/* NULL if the system has no thread to give.  All signals are blocked in it. */
+gsc__thread *gsc__thread_start(void (*run)(void *arg), void *arg);
+void gsc__thread_join(gsc__thread *thread);
+/* Forgets a thread that a fork left behind in the parent. */
+void gsc__thread_abandon(gsc__thread *thread);
+
+/* One step of a short busy wait. */
+void gsc__thread_pause(void);
+
+int64_t gsc__process_id(void);
+/* Processors that this process may use, at least 1. */
+int gsc__cpu_count(void);
+/* Bytes of memory that this process may use, as far as the system tells; 0: unknown. */
+int64_t gsc__memory_bytes(void);
+double gsc__clock_seconds(void); /* monotonic */
+
+/* alignment: a power of two.  NULL if there is no memory; bytes may be 0. */
+void *gsc__aligned_alloc(size_t bytes, size_t alignment);
+void gsc__aligned_free(void *data);
+
+/* A shared library.  On failure NULL, and error holds the system's text. */
+void *gsc__library_open(const char *path, char *error, size_t error_size);
+void *gsc__library_symbol(void *library, const char *name);
+void gsc__library_close(void *library);
+
+#endif
