@@ -1,0 +1,43 @@
+# The front door.  Everything here calls a script or meson; nothing is built by make.
+.POSIX:
+.PHONY: help demo test bench sanitize lint format setup clean
+
+help:
+	@echo 'make demo      renders demo.png; SCENE=file.ply [CAMERAS=cameras.json] for a trained scene'
+	@echo 'make test      builds and runs all tests'
+	@echo 'make bench     times rendering; ARGS="..." are passed to gsplat-c bench'
+	@echo 'make sanitize  the C tests under address and undefined-behaviour sanitizers'
+	@echo 'make lint      builds with gcc and clang, warnings being errors; clang-format; clang-tidy'
+	@echo 'make format    formats the C sources in place'
+	@echo 'make setup     installs what the tests need'
+	@echo 'make clean     removes the build folders; .venv stays'
+
+demo:
+	@sh scripts/setup.sh demo
+	@SCENE='$(SCENE)' CAMERAS='$(CAMERAS)' CAMERA='$(CAMERA)' SIZE='$(SIZE)' OUT='$(OUT)' \
+		sh scripts/demo.sh
+
+test:
+	@sh scripts/setup.sh test
+	@sh scripts/test.sh
+
+bench:
+	@sh scripts/setup.sh demo
+	@sh scripts/bench.sh $(ARGS)
+
+sanitize:
+	@sh scripts/setup.sh test
+	@sh scripts/sanitize.sh
+
+lint:
+	@sh scripts/setup.sh lint
+	@sh scripts/lint.sh
+
+format:
+	@sh scripts/format.sh
+
+setup:
+	@sh scripts/setup.sh test
+
+clean:
+	rm -rf build build-sanitize build-lint demo.png

@@ -1,0 +1,22 @@
+#!/bin/sh
+# Renders demo.png: a scene that scripts/make_scene.py writes, or a trained one:
+#
+#   SCENE=point_cloud.ply [CAMERAS=cameras.json] [CAMERA=NAME] [SIZE=WxH] scripts/demo.sh
+. "$(dirname "$0")/common.sh"
+
+out=${OUT:-demo.png}
+size=${SIZE:-1280x720}
+sh scripts/build.sh build -Dtools=enabled tools/gsplat-c
+if [ -z "${SCENE:-}" ]; then
+    SCENE=build/demo_scene.ply
+    CAMERAS=build/demo_cameras.json
+    python3 scripts/make_scene.py "$SCENE" "$CAMERAS"
+fi
+set -- "$SCENE" --size "$size" -o "$out"
+[ -z "${CAMERAS:-}" ] || set -- "$@" --cameras "$CAMERAS"
+[ -z "${CAMERA:-}" ] || set -- "$@" --camera "$CAMERA"
+build/tools/gsplat-c render "$@"
+case $out in
+/*) say "$out" ;;
+*) say "$root/$out" ;;
+esac

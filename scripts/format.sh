@@ -1,0 +1,9 @@
+#!/bin/sh
+# Formats the C sources in place; with --check only says which files differ.
+. "$(dirname "$0")/common.sh"
+
+command -v clang-format >/dev/null || die "clang-format is not installed"
+set -- ${1:+--dry-run --Werror}
+[ $# -gt 0 ] || set -- -i
+find include src tools tests examples cuda -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' |
+    sort | xargs clang-format "$@"

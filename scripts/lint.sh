@@ -1,0 +1,24 @@
+#!/bin/sh
+# Builds everything with gcc and with clang, warnings being errors, then checks the
+# format and runs clang-tidy.
+. "$(dirname "$0")/common.sh"
+
+for compiler in gcc clang; do
+    say "== $compiler, warnings are errors"
+    CC=$compiler sh scripts/build.sh build-lint/$compiler -Dwerror=true -Dtests=enabled \
+        -Dtools=enabled
+done
+say "== clang-format"
+sh scripts/format.sh --check
+say "== clang-tidy"
+# tidy FLAG..: the files named on standard input
+tidy() {
+    xargs -P 2 -n 4 sh -c '
+        flags=$1
+        shift
+        clang-tidy --quiet --warnings-as-errors="*" "$@" -- $flags 2>&1' \
+        tidy "-std=c11 -Iinclude -Ibuild-lint/clang $*"
+}
+find src/cpu -name '*.c' ! -name dispatch.c | sort | tidy -DGSC_ISA=avx2 -mavx2 -mfma -mbmi2
+find src tools examples -name '*.c' ! -path 'src/cpu/*' | sort | tidy
+say "lint: clean"

@@ -1,0 +1,145 @@
+#!/bin/sh
+# Installs what is missing for one purpose:
+#
+#   scripts/setup.sh demo     compiler, meson, ninja, cJSON, libpng
+#   scripts/setup.sh test     the same, cmocka, and .venv with numpy, pytest and torch
+#   scripts/setup.sh lint     the same as demo, clang, clang-format and clang-tidy
+#
+# On Debian and Ubuntu it calls apt-get (through sudo if need be); elsewhere it says
+# what to install.  Quick when everything is there.
+#
+#   GSPLAT_C_TORCH=0            no torch in .venv; the tests that need it are skipped
+#   GSPLAT_C_TORCH_INDEX=URL    take torch from this package index, one with CPU-only
+#                               wheels, instead of the default one with its CUDA libraries
+. "$(dirname "$0")/common.sh"
+
+purpose=${1:-test}
+case $purpose in
+demo | test | lint) ;;
+*) die "unknown purpose '$purpose'; one of demo, test, lint" ;;
+esac
+
+have() { command -v "$1" >/dev/null 2>&1; }
+have_headers() { echo '#include <stdio.h>' | cc -E - >/dev/null 2>&1; }
+have_module() { pkg-config --exists "$1" 2>/dev/null; }
+have_python() { python3 -c 'import sys; sys.exit(sys.version_info < (3, 9))' 2>/dev/null; }
+have_venv() { python3 -c 'import ensurepip, venv' 2>/dev/null; }
+have_meson() {
+    have meson || return 1
+    case $(meson --version) in 0.*) return 1 ;; esac
+}
+
+# Debian's names of what is missing, one line.
+missing_packages() {
+    have cc || echo gcc
+    have_headers || echo libc6-dev
+    have ninja || echo ninja-build
+    have pkg-config || echo pkg-config
+    have_module libcjson || echo libcjson-dev
+    have_module libpng || echo libpng-dev
+    have_python || echo python3
+    have_meson || echo meson
+    case $purpose in
+    test)
+        have_module cmocka || echo libcmocka-dev
+        have readelf || echo binutils
+        have_venv || echo python3-venv
+        ;;
+    lint)
+        for tool in clang clang-format clang-tidy; do
+            have $tool || echo $tool
+        done
+        ;;
+    esac
+}
+
+list_for_other_systems() {
+    cat >&2 <<'LIST'
+Install these by your system's own means, then run the command again:
+  all          a C11 compiler (gcc or clang), ninja, pkg-config, Python 3.9 or newer,
+               meson 1.0 or newer, cJSON and libpng with their headers
+  make test    cmocka with its headers, binutils, Python's venv module
+  make lint    clang, clang-format and clang-tidy
+Fedora:      gcc meson ninja-build pkgconf cjson-devel libpng-devel libcmocka-devel clang
+             clang-tools-extra
+Arch Linux:  base-devel meson ninja cjson libpng cmocka python clang
+LIST
+}
+
+install_system_packages() {
+    packages=$(missing_packages | tr '\n' ' ')
+    [ -n "$packages" ] || return 0
+    if ! have apt-get; then
+        say "missing: $packages(Debian's names)" >&2
+        list_for_other_systems
+        exit 1
+    fi
+    as_root=
+    if [ "$(id -u)" -ne 0 ]; then
+        have sudo || die "not root and no sudo; as root run: apt-get install $packages"
+        as_root=sudo
+    fi
+    say "installing: $packages"
+    log=$(mktemp)
+    if ! { $as_root apt-get update -q &&
+        $as_root env DEBIAN_FRONTEND=noninteractive \
+            apt-get install -q -y --no-install-recommends $packages; } >"$log" 2>&1; then
+        cat "$log" >&2
+        rm -f "$log"
+        die "apt-get failed; what is needed: $packages"
+    fi
+    rm -f "$log"
+}
+
+make_venv() {
+    [ -x .venv/bin/python ] || python3 -m venv .venv
+}
+
+pip_install() {
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check "$@"
+}
+
+# Ubuntu 22.04 ships a meson that is too old.
+install_meson() {
+    have_meson && return 0
+    have_venv || {
+        say "the system's meson is older than 1.0, and python3-venv is missing" >&2
+        die "install python3-venv, or meson 1.0 or newer"
+    }
+    make_venv
+    pip_install 'meson>=1.0'
+    PATH="$root/.venv/bin:$PATH"
+}
+
+install_torch() {
+    if [ -n "${GSPLAT_C_TORCH_INDEX:-}" ]; then
+        pip_install --index-url "$GSPLAT_C_TORCH_INDEX" torch
+    else
+        pip_install --no-deps -r tests/requirements-torch.txt
+    fi && .venv/bin/python -c 'import torch'
+}
+
+# The stamp names what was installed: this script, the requirement files and the choices.
+install_python_packages() {
+    stamp=.venv/setup-stamp
+    key=$(cat scripts/setup.sh tests/requirements*.txt | cksum)
+    key="$key $(python3 -V) torch=${GSPLAT_C_TORCH:-1} ${GSPLAT_C_TORCH_INDEX:-}"
+    [ "$(cat $stamp 2>/dev/null || true)" != "$key" ] || return 0
+    make_venv
+    say "installing into .venv: numpy and pytest"
+    pip_install -r tests/requirements.txt
+    if [ "${GSPLAT_C_TORCH:-1}" != 0 ] && ! .venv/bin/python -c 'import torch' 2>/dev/null; then
+        say "installing into .venv: torch (about 2.5 GB to fetch; GSPLAT_C_TORCH=0 goes without)"
+        install_torch || {
+            say "torch could not be installed: the tests that need it will be skipped" >&2
+            return 0 # and no stamp: the next run tries again
+        }
+    fi
+    printf '%s\n' "$key" >$stamp
+}
+
+install_system_packages
+install_meson
+if [ "$purpose" = test ]; then
+    install_python_packages
+fi

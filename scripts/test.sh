@@ -1,0 +1,29 @@
+#!/bin/sh
+# Builds into build/ and runs the C tests and the Python tests.
+# Golden data: $GSPLAT_C_GOLDEN, or ../shared/golden where that exists, or the small
+# cases of tests/golden.
+. "$(dirname "$0")/common.sh"
+
+if [ -z "${GSPLAT_C_GOLDEN:-}" ]; then
+    GSPLAT_C_GOLDEN="$root/tests/golden"
+    [ ! -d "$root/../shared/golden" ] || GSPLAT_C_GOLDEN=$(cd "$root/../shared/golden" && pwd)
+fi
+export GSPLAT_C_GOLDEN
+say "golden data: $GSPLAT_C_GOLDEN"
+
+sh scripts/build.sh build -Dtests=enabled -Dtools=enabled ${GSPLAT_C_MESON_OPTIONS:-}
+
+failed=
+meson test -C build --no-rebuild --print-errorlogs || failed="$failed meson"
+grep -hE '^\[  (PASSED|FAILED|SKIPPED)' build/meson-logs/testlog.txt || true
+
+GSPLAT_C_LIBRARY="$root/build/libgsplat_c.so"
+GSPLAT_C_BUILD="$root/build"
+PYTHONPATH="$root/bindings/python"
+PYTHONDONTWRITEBYTECODE=1
+export GSPLAT_C_LIBRARY GSPLAT_C_BUILD PYTHONPATH PYTHONDONTWRITEBYTECODE
+for folder in tests bindings/python/tests; do
+    python3 -m pytest -q -rs -p no:cacheprovider $folder || failed="$failed $folder"
+done
+
+[ -z "$failed" ] || die "failed:$failed"

@@ -1,0 +1,201 @@
+#include "bench_cases.h"
+#include "choice.h"
+#include "commands.h"
+#include "describe.h"
+#include "failure.h"
+#include "host.h"
+#include "options.h"
+#include "progress.h"
+#include "timing.h"
+
+#include <string.h>
+
+const char bench_help[] =
+    "usage: gsplat-c bench [SCENE.ply] [options]\n"
+    "\n"
+    "Times the library's operations on this machine's processor: the median and the least\n"
+    "of several runs, after one that is not counted.  Without a scene it makes one of\n"
+    "random Gaussians.\n"
+    "\n"
+    "  --cameras FILE      read the cameras from FILE (cameras.json)\n"
+    "  --camera WHICH      the camera by name or number.  Default: the first\n"
+    "  --size WxH          size of the picture.  Default: the camera's size, or 1280x720\n"
+    "  --gaussians N       size of the random scene.  Default: 100000\n"
+    "  --sh-degree N       degree of the colours in use, 0 to 4.  Default: that of the\n"
+    "                      scene, 3 for the random one\n"
+    "  --operation NAME    time this one only: project, render, forward, backward, knn, ssim,\n"
+    "                      ssim-backward, image-loss or adam\n"
+    "  --antialias, --compat, --threads N   as in 'gsplat-c render'\n"
+    "  --repeat N          number of runs that count.  Default: 10\n"
+    "  --json              print JSON\n"
+    "  -h, --help          print this text\n";
+
+typedef struct bench_options {
+    const char *scene_path, *operation;
+    camera_choice cameras;
+    int32_t gaussians; /* 0: not given */
+    int32_t repeat;
+    bool json, help;
+    render_settings settings;
+} bench_options;
+
+static bool has_operation(const char *name) {
+    for (size_t i = 0; i < bench_case_count; i++)
+        if (strcmp(bench_cases[i].name, name) == 0) return true;
+    return false;
+}
+
+static int read_options(int argc, char **argv, bench_options *options) {
+    memset(options, 0, sizeof *options);
+    options->repeat = 10;
+    options->settings.sh_degree = -1;
+    const struct option table[] = {
+        {"cameras", 0, OPTION_TEXT, &options->cameras.path, 0, 0},
+        {"camera", 0, OPTION_TEXT, &options->cameras.which, 0, 0},
+        {"size", 0, OPTION_SIZE, options->cameras.size, 0, 0},
+        {"gaussians", 0, OPTION_NUMBER, &options->gaussians, 1, 100000000},
+        {"sh-degree", 0, OPTION_NUMBER, &options->settings.sh_degree, 0, 4},
+        {"operation", 0, OPTION_TEXT, &options->operation, 0, 0},
+        {"antialias", 0, OPTION_FLAG, &options->settings.antialias, 0, 0},
+        {"compat", 0, OPTION_FLAG, &options->settings.compat, 0, 0},
+        {"threads", 0, OPTION_NUMBER, &options->settings.threads, 1, 1024},
+        {"repeat", 0, OPTION_NUMBER, &options->repeat, 1, 10000},
+        {"json", 0, OPTION_FLAG, &options->json, 0, 0},
+        {"help", 'h', OPTION_FLAG, &options->help, 0, 0},
+    };
+    int code = options_read(argc, argv, table, sizeof table / sizeof *table, &options->scene_path);
+    if (code != EXIT_OK || options->help) return code;
+    if (options->scene_path && options->gaussians)
+        return fail_usage("--gaussians %d: is for the random scene, not for %s",
+                          (int)options->gaussians, options->scene_path);
+    if (options->operation && !has_operation(options->operation))
+        return fail_usage("--operation %s: no such operation (see 'gsplat-c bench --help')",
+                          options->operation);
+    if (options->cameras.which && strcmp(options->cameras.which, "all") == 0)
+        return fail_usage("--camera all: one camera at a time is timed");
+    return choice_check(&options->cameras);
+}
+
+/* Times one case into a JSON object of its own; false after fail(). */
+static bool time_case(struct bench *bench, const struct bench_case *what, timing *times,
+                      cJSON *results) {
+    timing_clear(times);
+    bool good = !what->prepare || what->prepare(bench);
+    gsc_status status = good ? what->run(bench) : GSC_OK;
+    while (good && status == GSC_OK && times->count < times->capacity) {
+        double start = host_clock_ms();
+        status = what->run(bench);
+        timing_add(times, host_clock_ms() - start);
+    }
+    bench_release(bench);
+    if (!good || (status != GSC_OK && status != GSC_ERROR_UNSUPPORTED)) return false;
+    cJSON *result = cJSON_CreateObject();
+    cJSON_AddStringToObject(result, "operation", what->name);
+    cJSON_AddStringToObject(result, "what", what->what);
+    cJSON_AddBoolToObject(result, "supported", status == GSC_OK);
+    if (status == GSC_OK) {
+        cJSON_AddNumberToObject(result, "median_ms", timing_median(times));
+        cJSON_AddNumberToObject(result, "least_ms", timing_least(times));
+        cJSON_AddNumberToObject(result, "runs", (double)times->count);
+    }
+    cJSON_AddItemToArray(results, result);
+    return true;
+}
+
+static bool time_cases(struct bench *bench, const bench_options *options, cJSON *results) {
+    timing times;
+    if (!timing_open(&times, (size_t)options->repeat)) return false;
+    bool good = true;
+    for (size_t i = 0; good && i < bench_case_count; i++) {
+        if (options->operation && strcmp(options->operation, bench_cases[i].name) != 0) continue;
+        progress_show(i, bench_case_count);
+        good = time_case(bench, &bench_cases[i], &times, results);
+    }
+    progress_hide();
+    timing_close(&times);
+    return good;
+}
+
+static void print_table(const bench_options *options, const struct bench *bench,
+                        const cJSON *results) {
+    printf("%s  %lld Gaussians  SH degree %d  %dx%d\n",
+           options->scene_path ? options->scene_path : "random scene",
+           (long long)bench->scene->count, (int)bench->to.args.sh_degree, (int)bench->to.args.width,
+           (int)bench->to.args.height);
+    printf("%-14s %10s %10s %5s\n", "operation", "median ms", "least ms", "runs");
+    const cJSON *result;
+    cJSON_ArrayForEach(result, results) {
+        printf("%-14s ", cJSON_GetObjectItem(result, "operation")->valuestring);
+        const cJSON *median = cJSON_GetObjectItem(result, "median_ms");
+        if (median)
+            printf("%10.2f %10.2f %5d  ", median->valuedouble,
+                   cJSON_GetObjectItem(result, "least_ms")->valuedouble,
+                   cJSON_GetObjectItem(result, "runs")->valueint);
+        else
+            printf("%10s %10s %5s  ", "-", "-", "-");
+        printf("%s%s\n", cJSON_GetObjectItem(result, "what")->valuestring,
+               median ? "" : " (not in this library)");
+    }
+}
+
+static bool print_report(const bench_options *options, const struct bench *bench, cJSON *results) {
+    cJSON *library = describe_library();
+    if (!library) return false;
+    cJSON *tree = cJSON_CreateObject();
+    cJSON_AddItemToObject(tree, "library", library);
+    cJSON_AddStringToObject(tree, "scene", options->scene_path ? options->scene_path : "random");
+    cJSON_AddNumberToObject(tree, "gaussians", (double)bench->scene->count);
+    cJSON_AddNumberToObject(tree, "sh_degree", bench->to.args.sh_degree);
+    cJSON_AddNumberToObject(tree, "width", bench->to.args.width);
+    cJSON_AddNumberToObject(tree, "height", bench->to.args.height);
+    cJSON_AddNumberToObject(tree, "threads", options->settings.threads);
+    cJSON_AddItemReferenceToObject(tree, "results", results);
+    bool printed = print_json(tree);
+    cJSON_Delete(tree);
+    return printed;
+}
+
+static int bench_with(const bench_options *options, const gaussians *scene,
+                      const struct camera *camera) {
+    struct bench bench;
+    memset(&bench, 0, sizeof bench);
+    bench.scene = scene;
+    cJSON *results = cJSON_CreateArray();
+    bool good = results && renderer_open(&bench.to, scene, &options->settings) &&
+                renderer_aim(&bench.to, camera) && time_cases(&bench, options, results);
+    if (good && options->json)
+        good = print_report(options, &bench, results);
+    else if (good)
+        print_table(options, &bench, results);
+    cJSON_Delete(results);
+    renderer_close(&bench.to);
+    return good ? EXIT_OK : EXIT_RUNTIME;
+}
+
+static bool get_scene(const bench_options *options, gaussians *scene) {
+    if (options->scene_path) return gaussians_read(scene, options->scene_path);
+    int32_t degree = options->settings.sh_degree;
+    return bench_scene(scene, options->gaussians ? options->gaussians : 100000,
+                       degree < 0 ? 3 : degree);
+}
+
+int bench_command(int argc, char **argv) {
+    bench_options options;
+    int code = read_options(argc, argv, &options);
+    if (code != EXIT_OK) return code;
+    if (options.help) {
+        fputs(bench_help, stdout);
+        return EXIT_OK;
+    }
+    gaussians scene;
+    camera_list cameras;
+    if (!get_scene(&options, &scene)) return EXIT_RUNTIME;
+    code = choice_scene(&options.settings, &scene, options.scene_path);
+    if (code == EXIT_OK) code = choice_cameras(&options.cameras, &scene, &cameras);
+    if (code == EXIT_OK) {
+        code = bench_with(&options, &scene, &cameras.items[0]);
+        cameras_free(&cameras);
+    }
+    gaussians_free(&scene);
+    return code;
+}

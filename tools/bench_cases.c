@@ -1,0 +1,188 @@
+#include "bench_cases.h"
+
+#include "failure.h"
+
+#include <string.h>
+
+static gsc_status report(gsc_status status) {
+    check_status(status);
+    return status;
+}
+
+static gsc_status run_project(struct bench *bench) {
+    return renderer_project(&bench->to) ? GSC_OK : GSC_ERROR_INTERNAL;
+}
+
+static gsc_status run_render(struct bench *bench) {
+    return renderer_blend(&bench->to) ? GSC_OK : GSC_ERROR_INTERNAL;
+}
+
+static gsc_status run_forward(struct bench *bench) {
+    gsc_status status = run_project(bench);
+    return status == GSC_OK ? run_render(bench) : status;
+}
+
+static bool prepare_projection(struct bench *bench) {
+    return renderer_project(&bench->to);
+}
+
+static bool prepare_picture(struct bench *bench) {
+    return renderer_project(&bench->to) && renderer_blend(&bench->to);
+}
+
+static bool allocate(struct bench *bench, int index, int ndim, const int64_t *shape) {
+    return array_allocate(&bench->arrays[index], ndim, shape);
+}
+
+static void fill(struct array *array, float value) {
+    float *data = array->owned;
+    int64_t count = 1;
+    for (int i = 0; i < array->view.ndim; i++) count *= array->shape[i];
+    for (int64_t i = 0; i < count; i++) data[i] = value;
+}
+
+/* ---------------------------------------------------------------- backward */
+
+/* All gradients that training asks for, of the mean of the picture. */
+static bool prepare_backward(struct bench *bench) {
+    const renderer *to = &bench->to;
+    const int64_t n = bench->scene->count;
+    if (!prepare_picture(bench) || !allocate(bench, 0, 3, to->color.shape) ||
+        !allocate(bench, 1, 2, to->means.shape) || !allocate(bench, 2, 2, to->scales.shape) ||
+        !allocate(bench, 3, 2, to->rotations.shape) ||
+        !allocate(bench, 4, 1, to->opacities.shape) || !allocate(bench, 5, 3, to->sh.shape) ||
+        !allocate(bench, 6, 2, (const int64_t[]){n, 2}))
+        return false;
+    float pixels = (float)(to->color.shape[0] * to->color.shape[1]);
+    fill(&bench->arrays[0], 1 / (3 * pixels));
+    return true;
+}
+
+static gsc_status run_backward(struct bench *bench) {
+    renderer *to = &bench->to;
+    if (!array_reserve(&to->scratch, to->info.backward_scratch_bytes))
+        return GSC_ERROR_OUT_OF_MEMORY;
+    GSC_INIT(gsc_raster_grads, grads);
+    grads.color = &bench->arrays[0].view;
+    grads.means = &bench->arrays[1].view;
+    grads.scales = &bench->arrays[2].view;
+    grads.rotations = &bench->arrays[3].view;
+    grads.opacities = &bench->arrays[4].view;
+    grads.sh = &bench->arrays[5].view;
+    grads.means2d = &bench->arrays[6].view;
+    return report(
+        gsc_raster_backward(to->context, &to->args, &to->buffers, &to->info, &grads, NULL));
+}
+
+/* -------------------------------------------------------- nearest neighbours */
+
+static bool prepare_knn(struct bench *bench) {
+    return allocate(bench, 0, 1, (const int64_t[]){bench->scene->count});
+}
+
+/* The mean distance to three neighbours, from which training starts its scales. */
+static gsc_status run_knn(struct bench *bench) {
+    GSC_INIT(gsc_knn_args, args);
+    args.k = 3;
+    args.points = &bench->to.means.view;
+    args.mean2 = &bench->arrays[0].view;
+    return report(gsc_knn(bench->to.context, &args, NULL));
+}
+
+/* ------------------------------------------------------------------- images */
+
+/* 0 the picture, channels first; 1 the picture moved by a pixel; 2 a gradient; 3 a
+ * scalar. */
+static bool prepare_images(struct bench *bench) {
+    if (!prepare_picture(bench)) return false;
+    const int64_t h = bench->to.color.shape[0], w = bench->to.color.shape[1];
+    for (int i = 0; i < 3; i++)
+        if (!allocate(bench, i, 4, (const int64_t[]){1, 3, h, w})) return false;
+    if (!allocate(bench, 3, 1, (const int64_t[]){1})) return false;
+    fill(&bench->arrays[3], 1);
+    const float *color = bench->to.color.owned;
+    float *image = bench->arrays[0].owned, *target = bench->arrays[1].owned;
+    for (int64_t i = 0; i < h * w; i++)
+        for (int64_t channel = 0; channel < 3; channel++) {
+            image[channel * h * w + i] = color[3 * i + channel];
+            target[channel * h * w + i] = color[3 * (i ? i - 1 : 0) + channel];
+        }
+    return true;
+}
+
+static void ssim_args(struct bench *bench, gsc_ssim_args *args) {
+    memset(args, 0, sizeof *args);
+    args->struct_size = sizeof *args;
+    args->image = &bench->arrays[0].view;
+    args->target = &bench->arrays[1].view;
+}
+
+static gsc_status run_ssim_forward(struct bench *bench) {
+    gsc_ssim_args args;
+    ssim_args(bench, &args);
+    args.mean = &bench->arrays[3].view;
+    return report(gsc_ssim_forward(bench->to.context, &args, NULL));
+}
+
+static gsc_status run_ssim_backward(struct bench *bench) {
+    gsc_ssim_args args;
+    ssim_args(bench, &args);
+    args.grad_mean = &bench->arrays[3].view;
+    args.grad_image = &bench->arrays[2].view;
+    return report(gsc_ssim_backward(bench->to.context, &args, NULL));
+}
+
+static gsc_status run_image_loss(struct bench *bench) {
+    GSC_INIT(gsc_image_loss_args, args);
+    args.l1_weight = 0.8f;
+    args.ssim_weight = 0.2f;
+    args.image = &bench->arrays[0].view;
+    args.target = &bench->arrays[1].view;
+    args.grad_image = &bench->arrays[2].view;
+    args.loss = &bench->arrays[3].view;
+    return report(gsc_image_loss(bench->to.context, &args, NULL));
+}
+
+/* -------------------------------------------------------------------- Adam */
+
+/* Parameter, gradient and the two moments of all that a Gaussian has. */
+static bool prepare_adam(struct bench *bench) {
+    const int64_t row = 3 + 3 + 4 + 1 + 3 * (int64_t)bench->scene->sh_coefficients;
+    for (int i = 0; i < 4; i++)
+        if (!allocate(bench, i, 2, (const int64_t[]){bench->scene->count, row})) return false;
+    for (int i = 0; i < 2; i++) fill(&bench->arrays[i], 0.01f);
+    for (int i = 2; i < 4; i++) fill(&bench->arrays[i], 0);
+    return true;
+}
+
+static gsc_status run_adam(struct bench *bench) {
+    gsc_adam_group group = {0};
+    group.parameter = &bench->arrays[0].view;
+    group.gradient = &bench->arrays[1].view;
+    group.moment1 = &bench->arrays[2].view;
+    group.moment2 = &bench->arrays[3].view;
+    group.lr = 1e-3f;
+    group.step = 1;
+    GSC_INIT(gsc_adam_args, args);
+    args.groups = &group;
+    args.group_count = 1;
+    args.group_stride = sizeof group;
+    return report(gsc_adam_step(bench->to.context, &args, NULL));
+}
+
+const struct bench_case bench_cases[] = {
+    {"project", "project, sort and count the Gaussians", NULL, run_project},
+    {"render", "make the tile lists and blend", prepare_projection, run_render},
+    {"forward", "both of these", NULL, run_forward},
+    {"backward", "gradients of all parameters", prepare_backward, run_backward},
+    {"knn", "mean squared distance to 3 neighbours", prepare_knn, run_knn},
+    {"ssim", "mean SSIM of two pictures", prepare_images, run_ssim_forward},
+    {"ssim-backward", "its gradient", prepare_images, run_ssim_backward},
+    {"image-loss", "0.8 L1 + 0.2 (1 - SSIM) and its gradient", prepare_images, run_image_loss},
+    {"adam", "one step of all parameters", prepare_adam, run_adam},
+};
+const size_t bench_case_count = sizeof bench_cases / sizeof *bench_cases;
+
+void bench_release(struct bench *bench) {
+    for (int i = 0; i < BENCH_ARRAYS; i++) array_free(&bench->arrays[i]);
+}

@@ -1,0 +1,32 @@
+/* What `gsplat-c bench` times. */
+#ifndef GSPLAT_C_TOOLS_BENCH_CASES_H
+#define GSPLAT_C_TOOLS_BENCH_CASES_H
+
+#include "renderer.h"
+
+enum { BENCH_ARRAYS = 8 };
+
+struct bench {
+    renderer to; /* aimed at the camera */
+    const gaussians *scene;
+    struct array arrays[BENCH_ARRAYS]; /* of the case at hand */
+};
+
+struct bench_case {
+    const char *name, *what;
+    bool (*prepare)(struct bench *bench); /* false after fail() */
+    /* One run.  Other than GSC_OK after fail(); GSC_ERROR_UNSUPPORTED if the library does
+     * not have the operation. */
+    gsc_status (*run)(struct bench *bench);
+};
+
+extern const struct bench_case bench_cases[];
+extern const size_t bench_case_count;
+
+/* Frees what a case prepared. */
+void bench_release(struct bench *bench);
+
+/* Gaussians of random place, size and colour in a cube; the same for the same count. */
+bool bench_scene(gaussians *scene, int64_t count, int32_t sh_degree);
+
+#endif

@@ -1,0 +1,34 @@
+#include "failure.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+static char text[1024];
+
+/* File and property names come from outside and may hold line breaks or escape
+ * sequences; the message stays one printable line. */
+static void keep(const char *format, va_list arguments) {
+    vsnprintf(text, sizeof text, format, arguments);
+    for (char *c = text; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?';
+}
+
+bool fail(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    keep(format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+int fail_usage(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    keep(format, arguments);
+    va_end(arguments);
+    return EXIT_USAGE;
+}
+
+const char *failure_text(void) {
+    return text;
+}

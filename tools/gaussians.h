@@ -1,0 +1,29 @@
+/* A trained scene, read from the PLY file that 3DGS training writes. */
+#ifndef GSPLAT_C_TOOLS_GAUSSIANS_H
+#define GSPLAT_C_TOOLS_GAUSSIANS_H
+
+#include "ply.h"
+
+/* After activation, as gsc_raster_args takes it; K = (sh_degree + 1)^2. */
+typedef struct gaussians {
+    int64_t count;           /* N */
+    int32_t sh_degree;       /* 0 to 4 */
+    int32_t sh_coefficients; /* K */
+    float *means;            /* [N, 3] */
+    float *scales;           /* [N, 3] */
+    float *rotations;        /* [N, 4] w x y z, as in the file */
+    float *opacities;        /* [N] */
+    float *sh;               /* [N, K, 3] */
+    int64_t non_finite;      /* Gaussians with a NaN or infinity, which are not drawn */
+    ply_format format;
+} gaussians;
+
+/* False after fail(), with nothing to free. */
+bool gaussians_read(gaussians *scene, const char *path);
+/* Zeroed memory for `count` Gaussians; false after fail(). */
+bool gaussians_allocate(gaussians *scene, int64_t count, int32_t sh_degree);
+void gaussians_free(gaussians *scene);
+/* What 3DGS does before it rasterizes; a zero quaternion stays. */
+void gaussians_normalize_rotations(gaussians *scene);
+
+#endif

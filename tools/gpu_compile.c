@@ -1,0 +1,113 @@
+/* gpu_compile: one device-only .cu file to one image, with NVRTC.
+ *
+ *     gpu_compile NVRTC_LIBRARY ARCH INPUT OUTPUT [-Idir] [-Dname=value] ..
+ *
+ * ARCH sm_90 writes a cubin, compute_90 writes PTX.  NVRTC is opened at run time, so
+ * that building the library needs neither nvcc nor an installed toolkit. */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct nvrtc_program *program;
+
+typedef struct nvrtc {
+    int (*create)(program *, const char *source, const char *name, int headers,
+                  const char *const *texts, const char *const *names);
+    int (*compile)(program, int options, const char *const *texts);
+    int (*log_size)(program, size_t *);
+    int (*log)(program, char *);
+    int (*cubin_size)(program, size_t *);
+    int (*cubin)(program, char *);
+    int (*ptx_size)(program, size_t *);
+    int (*ptx)(program, char *);
+} nvrtc;
+
+static int fail(const char *what, const char *detail) {
+    fprintf(stderr, "gpu_compile: %s: %s\n", what, detail);
+    return 1;
+}
+
+static void *symbol(void *library, const char *name) {
+    void *found = dlsym(library, name);
+    if (!found) exit(fail("NVRTC has no symbol", name));
+    return found;
+}
+
+static void load(const char *path, nvrtc *api) {
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!library) exit(fail("cannot open NVRTC", dlerror()));
+    *(void **)&api->create = symbol(library, "nvrtcCreateProgram");
+    *(void **)&api->compile = symbol(library, "nvrtcCompileProgram");
+    *(void **)&api->log_size = symbol(library, "nvrtcGetProgramLogSize");
+    *(void **)&api->log = symbol(library, "nvrtcGetProgramLog");
+    *(void **)&api->cubin_size = symbol(library, "nvrtcGetCUBINSize");
+    *(void **)&api->cubin = symbol(library, "nvrtcGetCUBIN");
+    *(void **)&api->ptx_size = symbol(library, "nvrtcGetPTXSize");
+    *(void **)&api->ptx = symbol(library, "nvrtcGetPTX");
+}
+
+static char *read_text(const char *path) {
+    FILE *file = fopen(path, "rb");
+    if (!file) exit(fail("cannot read", path));
+    size_t size = 0, room = 1 << 16;
+    char *text = malloc(room);
+    for (size_t got; text && (got = fread(text + size, 1, room - size - 1, file)) > 0;) {
+        size += got;
+        if (size + 1 == room) text = realloc(text, room *= 2);
+    }
+    fclose(file);
+    if (!text) exit(fail("out of memory reading", path));
+    text[size] = '\0';
+    return text;
+}
+
+static int write_image(const char *path, const char *image, size_t size) {
+    FILE *file = fopen(path, "wb");
+    if (!file) return fail("cannot write", path);
+    size_t written = fwrite(image, 1, size, file);
+    if (fclose(file) != 0 || written != size) return fail("cannot write", path);
+    return 0;
+}
+
+static void print_log(const nvrtc *api, program code) {
+    size_t size = 0;
+    if (api->log_size(code, &size) != 0 || size < 2) return;
+    char *text = malloc(size);
+    if (text && api->log(code, text) == 0) fputs(text, stderr);
+    free(text);
+}
+
+static int compile(const nvrtc *api, const char *arch, const char *input, const char *output,
+                   int extra, char **extras) {
+    const int ptx = strncmp(arch, "compute_", 8) == 0;
+    char *source = read_text(input), arch_option[64];
+    const char *options[64] = {arch_option,      "--std=c++17",        "-default-device",
+                               "--fmad=true",    "-lineinfo",          "-restrict",
+                               "-DGSC_IMAGE=1",  "--extra-device-vectorization"};
+    int count = 8;
+    snprintf(arch_option, sizeof arch_option, "--gpu-architecture=%s", arch);
+    for (int i = 0; i < extra && count < 64; ++i) options[count++] = extras[i];
+    program code;
+    if (api->create(&code, source, input, 0, NULL, NULL) != 0)
+        return fail("cannot make a program of", input);
+    int status = api->compile(code, count, options);
+    print_log(api, code);
+    if (status != 0) return fail("compilation failed", input);
+    size_t size = 0;
+    status = ptx ? api->ptx_size(code, &size) : api->cubin_size(code, &size);
+    char *image = malloc(size ? size : 1);
+    if (status == 0 && image) status = ptx ? api->ptx(code, image) : api->cubin(code, image);
+    if (status != 0 || !image || size == 0) return fail("no image for", arch);
+    status = write_image(output, image, size);
+    free(image);
+    free(source);
+    return status;
+}
+
+int main(int count, char **arguments) {
+    if (count < 5) return fail("usage", "NVRTC_LIBRARY ARCH INPUT OUTPUT [-Idir] [-Dname] ..");
+    nvrtc api;
+    load(arguments[1], &api);
+    return compile(&api, arguments[2], arguments[3], arguments[4], count - 5, arguments + 5);
+}

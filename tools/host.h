@@ -1,0 +1,31 @@
+/* What the command needs from the operating system. */
+#ifndef GSPLAT_C_TOOLS_HOST_H
+#define GSPLAT_C_TOOLS_HOST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+double host_clock_ms(void); /* monotonic */
+bool host_is_terminal(FILE *file);
+bool host_is_directory(const char *path);
+/* Makes the directory and its parents; one that is there already is fine. */
+bool host_make_directory(const char *path);
+
+/* Opens a regular file for reading and says how long it is; NULL after fail(). */
+FILE *host_open_file(const char *path, int64_t *bytes);
+/* Reads a whole file and ends it with a NUL; to be freed.  NULL after fail(). */
+char *host_read_text(const char *path, size_t *bytes);
+
+/* A file that appears under its name only when it is complete. */
+typedef struct output_file {
+    FILE *stream;
+    char *path;      /* where it will be */
+    char *temporary; /* where it is now; NULL: a device or pipe, written in place */
+} output_file;
+bool output_open(output_file *file, const char *path);
+/* Puts the file in place if `complete`, else removes it.  False after fail(). */
+bool output_close(output_file *file, bool complete);
+
+#endif

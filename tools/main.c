@@ -1,0 +1,62 @@
+/* gsplat-c: renders, describes and times trained Gaussian scenes from the shell. */
+#include "commands.h"
+#include "failure.h"
+
+#include "gsplat_c.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char main_help[] =
+    "usage: gsplat-c COMMAND [options]\n"
+    "\n"
+    "Works with 3D Gaussian splatting scenes: the point_cloud.ply and cameras.json that\n"
+    "training writes.\n"
+    "\n"
+    "  render   draw a scene and write PNG pictures\n"
+    "  info     say what is in a scene, or what this library and machine can do\n"
+    "  bench    time the library's operations on this machine\n"
+    "\n"
+    "  gsplat-c COMMAND --help   explains a command and its options\n"
+    "  gsplat-c --version        prints the version\n"
+    "\n"
+    "Try: gsplat-c render point_cloud.ply -o picture.png\n"
+    "\n"
+    "Returns 0 when all went well, 1 when something failed (a file that is missing or\n"
+    "broken, no memory), 2 when the command line is wrong.\n";
+
+static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+} commands[] = {
+    {"render", render_command},
+    {"info", info_command},
+    {"bench", bench_command},
+};
+
+static int run(int argc, char **argv) {
+    const char *word = argc > 1 ? argv[1] : NULL;
+    if (!word) return fail_usage("which command? (see 'gsplat-c --help')");
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0) {
+        fputs(main_help, stdout);
+        return EXIT_OK;
+    }
+    if (strcmp(word, "--version") == 0) {
+        printf("gsplat-c %s\n", gsc_version());
+        return EXIT_OK;
+    }
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        if (strcmp(word, commands[i].name) == 0) return commands[i].run(argc, argv);
+    return fail_usage("%s: no such command (see 'gsplat-c --help')", word);
+}
+
+int main(int argc, char **argv) {
+    int code = run(argc, argv);
+    if ((fflush(stdout) != 0 || ferror(stdout)) && code == EXIT_OK) {
+        fail("cannot write to standard output: %s", strerror(errno));
+        code = EXIT_RUNTIME;
+    }
+    if (code != EXIT_OK) fprintf(stderr, "gsplat-c: %s\n", failure_text());
+    return code;
+}

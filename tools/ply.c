@@ -1,0 +1,222 @@
+/* A reader of our own: the C library for PLY that distributions once carried, rply, is
+ * no longer in Debian 12, and a scene needs no more of the format than what is here.
+ * Rows are streamed, so that a scene is never twice in memory, and no size is taken
+ * from the header before the file's length confirms it. */
+#include "ply.h"
+
+#include "failure.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const unsigned char type_bytes[] = {1, 1, 2, 2, 4, 4, 4, 8};
+
+size_t ply_type_bytes(ply_type type) {
+    return type_bytes[type];
+}
+
+const char *ply_format_name(ply_format format) {
+    static const char *const names[] = {"ascii", "binary_little_endian", "binary_big_endian"};
+    return names[format];
+}
+
+bool ply_open(ply *file, const char *path) {
+    memset(file, 0, sizeof *file);
+    if (!stream_open(&file->input, path)) return false;
+    if (ply_read_header(file)) return true;
+    ply_close(file);
+    return false;
+}
+
+void ply_close(ply *file) {
+    for (size_t i = 0; i < file->element_count; i++) {
+        ply_element *element = &file->elements[i];
+        for (size_t k = 0; k < element->property_count; k++) free(element->properties[k].name);
+        free(element->properties);
+        free(element->name);
+    }
+    free(file->elements);
+    file->elements = NULL;
+    file->element_count = 0;
+    stream_close(&file->input);
+}
+
+int ply_property_index(const ply_element *element, const char *name) {
+    for (size_t i = 0; i < element->property_count; i++)
+        if (strcmp(element->properties[i].name, name) == 0) return (int)i;
+    return -1;
+}
+
+/* Least bytes that a row takes: an empty list is its length alone, a number in text a
+ * digit and what parts it from the next. */
+static int64_t least_row_bytes(const ply *file, const ply_element *element) {
+    int64_t bytes = 0;
+    for (size_t i = 0; i < element->property_count; i++) {
+        const ply_property *property = &element->properties[i];
+        if (file->format == PLY_ASCII)
+            bytes += 2;
+        else
+            bytes += type_bytes[property->is_list ? property->count_type : property->type];
+    }
+    return bytes;
+}
+
+static bool check_length(const ply *file, const ply_element *element) {
+    int64_t row_bytes = least_row_bytes(file, element), left = file->input.left;
+    if (file->format == PLY_ASCII) left++; /* the last line may lack its end */
+    if (row_bytes == 0 || element->count <= left / row_bytes) return true;
+    return fail("%s: cut short: element '%s' has %lld rows of at least %lld bytes, but only %lld "
+                "bytes are left",
+                file->input.path, element->name, (long long)element->count, (long long)row_bytes,
+                (long long)file->input.left);
+}
+
+static bool host_is_little_endian(void) {
+    const uint16_t one = 1;
+    unsigned char first;
+    memcpy(&first, &one, 1);
+    return first == 1;
+}
+
+static double decode(const unsigned char *data, ply_type type, bool swap) {
+    unsigned char bytes[8];
+    size_t size = type_bytes[type];
+    if (swap)
+        for (size_t i = 0; i < size; i++) bytes[i] = data[size - 1 - i];
+    else
+        memcpy(bytes, data, size);
+    union {
+        int8_t i8;
+        uint8_t u8;
+        int16_t i16;
+        uint16_t u16;
+        int32_t i32;
+        uint32_t u32;
+        float f32;
+        double f64;
+    } value;
+    memcpy(&value, bytes, size);
+    switch (type) {
+    case PLY_INT8: return value.i8;
+    case PLY_UINT8: return value.u8;
+    case PLY_INT16: return value.i16;
+    case PLY_UINT16: return value.u16;
+    case PLY_INT32: return value.i32;
+    case PLY_UINT32: return value.u32;
+    case PLY_FLOAT32: return (double)value.f32;
+    case PLY_FLOAT64: return value.f64;
+    }
+    return NAN;
+}
+
+static bool read_binary_list(ply *file, const ply_property *property, bool swap) {
+    const unsigned char *data = stream_take(&file->input, type_bytes[property->count_type]);
+    if (!data) return false;
+    double count = decode(data, property->count_type, swap);
+    if (count < 0)
+        return fail("%s: row %lld: list '%s' has length %.0f", file->input.path,
+                    (long long)file->row, property->name, count);
+    return stream_skip(&file->input, (int64_t)count * type_bytes[property->type]);
+}
+
+static bool read_binary_row(ply *file, const ply_element *element, double *values) {
+    bool swap = (file->format == PLY_LITTLE_ENDIAN) != host_is_little_endian();
+    for (size_t i = 0; i < element->property_count;) {
+        if (element->properties[i].is_list) {
+            if (!read_binary_list(file, &element->properties[i], swap)) return false;
+            values[i++] = NAN;
+            continue;
+        }
+        size_t run = i, bytes = 0; /* neighbouring scalars at once */
+        while (run < element->property_count && !element->properties[run].is_list)
+            bytes += type_bytes[element->properties[run++].type];
+        const unsigned char *data = stream_take(&file->input, bytes);
+        if (!data) return false;
+        for (; i < run; i++) {
+            values[i] = decode(data, element->properties[i].type, swap);
+            data += type_bytes[element->properties[i].type];
+        }
+    }
+    return true;
+}
+
+static bool fail_text(const ply *file, const char *problem, const char *name) {
+    return fail("%s: line %lld: %s '%s'", file->input.path, (long long)file->input.line, problem,
+                name);
+}
+
+static bool read_number(char **text, double *value) {
+    char *end;
+    *value = strtod(*text, &end);
+    bool good = end != *text && (*end == '\0' || *end == ' ' || *end == '\t');
+    *text = end;
+    return good;
+}
+
+static bool read_text_list(const ply *file, const ply_property *property, char **text) {
+    double count, item;
+    if (!read_number(text, &count) || !(count >= 0) || count != floor(count))
+        return fail_text(file, "no length for list", property->name);
+    for (double i = 0; i < count; i++)
+        if (!read_number(text, &item))
+            return fail_text(file, "too few items in list", property->name);
+    return true;
+}
+
+static bool read_text_row(ply *file, const ply_element *element, double *values) {
+    char *text;
+    do {
+        text = stream_line(&file->input);
+        if (!text) return false;
+        text += strspn(text, " \t");
+    } while (!*text);
+    for (size_t i = 0; i < element->property_count; i++) {
+        const ply_property *property = &element->properties[i];
+        values[i] = NAN;
+        if (property->is_list ? !read_text_list(file, property, &text)
+                              : !read_number(&text, &values[i]))
+            return property->is_list ? false
+                                     : fail_text(file, "no number for property", property->name);
+    }
+    if (text[strspn(text, " \t")])
+        return fail_text(file, "more values than properties in element", element->name);
+    return true;
+}
+
+bool ply_read_row(ply *file, double *values) {
+    const ply_element *element = &file->elements[file->next_element];
+    file->row++;
+    return file->format == PLY_ASCII ? read_text_row(file, element, values)
+                                     : read_binary_row(file, element, values);
+}
+
+static bool skip_element(ply *file, const ply_element *element) {
+    if (!check_length(file, element)) return false;
+    if (element->property_count == 0) return true;
+    bool lists = false;
+    for (size_t i = 0; i < element->property_count; i++) lists |= element->properties[i].is_list;
+    if (!lists && file->format != PLY_ASCII)
+        return stream_skip(&file->input, element->count * least_row_bytes(file, element));
+    double *values = malloc(element->property_count * sizeof *values);
+    if (!values) return fail("%s: out of memory", file->input.path);
+    bool good = true;
+    for (int64_t row = 0; good && row < element->count; row++) good = ply_read_row(file, values);
+    free(values);
+    return good;
+}
+
+const ply_element *ply_find(ply *file, const char *name) {
+    size_t found = 0;
+    while (found < file->element_count && strcmp(file->elements[found].name, name) != 0) found++;
+    if (found == file->element_count) {
+        fail("%s: has no element '%s'", file->input.path, name);
+        return NULL;
+    }
+    for (; file->next_element < found; file->next_element++) {
+        file->row = 0;
+        if (!skip_element(file, &file->elements[file->next_element])) return NULL;
+    }
+    file->row = 0;
+    return check_length(file, &file->elements[found]) ? &file->elements[found] : NULL;
+}

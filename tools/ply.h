@@ -1,0 +1,62 @@
+/* Reads PLY files: a text header that names elements and their properties, then
+ * one row of scalars and lists per element, as text or binary of either order. */
+#ifndef GSPLAT_C_TOOLS_PLY_H
+#define GSPLAT_C_TOOLS_PLY_H
+
+#include "stream.h"
+
+typedef enum ply_type {
+    PLY_INT8,
+    PLY_UINT8,
+    PLY_INT16,
+    PLY_UINT16,
+    PLY_INT32,
+    PLY_UINT32,
+    PLY_FLOAT32,
+    PLY_FLOAT64
+} ply_type;
+
+typedef enum ply_format { PLY_ASCII, PLY_LITTLE_ENDIAN, PLY_BIG_ENDIAN } ply_format;
+
+typedef struct ply_property {
+    char *name;
+    ply_type type;       /* of the value, or of a list's items */
+    ply_type count_type; /* of a list's length */
+    bool is_list;
+} ply_property;
+
+typedef struct ply_element {
+    char *name;
+    int64_t count;
+    ply_property *properties;
+    size_t property_count;
+} ply_element;
+
+typedef struct ply {
+    stream input;
+    ply_format format;
+    ply_element *elements;
+    size_t element_count;
+    size_t next_element; /* the one whose rows come next */
+    int64_t row;         /* of the current element */
+} ply;
+
+/* Opens the file and reads its header.  False after fail(), with nothing to close. */
+bool ply_open(ply *file, const char *path);
+void ply_close(ply *file);
+
+/* Skips to the rows of the named element and checks that the file is long enough
+ * to hold them; NULL after fail(). */
+const ply_element *ply_find(ply *file, const char *name);
+/* The next row of that element: one value per property, NAN for a list. */
+bool ply_read_row(ply *file, double *values /* [property_count] */);
+
+/* -1 if the element has no such property. */
+int ply_property_index(const ply_element *element, const char *name);
+const char *ply_format_name(ply_format format);
+size_t ply_type_bytes(ply_type type);
+
+/* Of ply_header.c. */
+bool ply_read_header(ply *file);
+
+#endif

@@ -1,0 +1,43 @@
+/* Draws one scene from one camera after another through the library, in two steps and
+ * with memory that is kept from view to view. */
+#ifndef GSPLAT_C_TOOLS_RENDERER_H
+#define GSPLAT_C_TOOLS_RENDERER_H
+
+#include "array.h"
+#include "cameras.h"
+
+typedef struct render_settings {
+    int32_t threads;   /* 0: all */
+    int32_t sh_degree; /* -1: that of the scene */
+    float background[3];
+    bool antialias, compat;
+} render_settings;
+
+typedef struct renderer {
+    gsc_context *context;
+    gsc_raster_args args;
+    gsc_raster_outputs outputs;
+    gsc_raster_buffers buffers;
+    gsc_raster_info info;
+    float view_values[16], background_values[3];
+    struct array means, scales, rotations, opacities, sh;
+    struct array view, intrinsics, background;
+    struct array color; /* [H, W, 3] */
+    struct array alpha; /* [H, W] */
+    struct array depth; /* [H, W] sum of z alpha T */
+    struct array state, intersections, scratch;
+} renderer;
+
+/* The scene must outlive the renderer, which must stay where it is.  Every function
+ * returns false after fail(); renderer_close is fine after any of them. */
+bool renderer_open(renderer *to, const gaussians *scene, const render_settings *settings);
+bool renderer_aim(renderer *to, const struct camera *camera);
+/* Step 1 and step 2 of the rasterizer. */
+bool renderer_project(renderer *to);
+bool renderer_blend(renderer *to);
+void renderer_close(renderer *to);
+
+/* The message of the library, where a call failed. */
+bool check_status(gsc_status status);
+
+#endif
