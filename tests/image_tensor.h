@@ -1,0 +1,55 @@
+/* Images as tensors of every layout that a caller may bring, and contexts for tests. */
+#ifndef TESTS_IMAGE_TENSOR_H
+#define TESTS_IMAGE_TENSOR_H
+
+#include "gsplat_c.h"
+
+#include <stdbool.h>
+
+enum {
+    LAYOUT_DENSE,
+    LAYOUT_PIXEL_LAST,   /* [B, H, W, C] seen as [B, C, H, W] */
+    LAYOUT_EVERY_SECOND, /* columns 0, 2, 4, .. of a wider image */
+    LAYOUT_FLIPPED,      /* rows from the last to the first */
+    LAYOUT_COUNT,
+    LAYOUT_EXPANDED = LAYOUT_COUNT /* stride 0 in batch and channel; for inputs */
+};
+
+typedef struct image_tensor {
+    DLTensor view; /* [B, C, H, W] */
+    int64_t shape[4], strides[4];
+    size_t size; /* elements of memory */
+    void *memory;
+    bool bytes;
+} image_tensor;
+
+size_t image_elements(const int shape[4]);
+
+/* Every element that the layout does not reach, and without values every element, is
+ * NaN.  values: dense [B, C, H, W]; of an expanded image the first plane counts. */
+void image_tensor_make(image_tensor *t, int layout, const int shape[4], const double *values);
+/* A uint8 image. */
+void image_tensor_make_bytes(image_tensor *t, int layout, const int shape[4],
+                             const uint8_t *values);
+/* Copies back to dense.  False, with a message on stderr, if an element was left out or
+ * one was written that is not the image's. */
+bool image_tensor_read(const image_tensor *t, double *values);
+void image_tensor_free(image_tensor *t);
+
+/* True if the largest difference is at most the tolerance of the largest value wanted;
+ * else a message on stderr. */
+bool values_close(const char *what, const double *got, const double *wanted, size_t count,
+                  double tolerance);
+
+/* In [0, 1), the same sequence in every run. */
+double image_random(void);
+/* Random values that the library's floating-point type holds exactly; to be freed. */
+double *image_random_values(size_t count, double low, double high);
+double *image_zeros(size_t count);
+
+/* Bytes of memory that calls on the context may still get before they get none. */
+extern size_t image_memory_left;
+/* A CPU context whose memory comes from an allocator that counts, or not. */
+gsc_context *image_context(int threads, bool counted);
+
+#endif

@@ -1,0 +1,45 @@
+/* Runs the library on a scene: doubles become tensors of its own type, outputs are
+ * poisoned before the call, and memory behind each of them is checked after it. */
+#ifndef TESTS_LIBRARY_H
+#define TESTS_LIBRARY_H
+
+#include "scene.h"
+#include "tensors.h"
+
+#ifdef GSC_DOUBLE
+#define LIBRARY_EPSILON 1e-9 /* agreement with the reference, relative L2 */
+#else
+#define LIBRARY_EPSILON 2e-5
+#endif
+
+typedef struct library_options {
+    bool drop_camera;     /* leave out the dimension C where it is 1 */
+    bool two_steps;       /* project and render with buffers of our own */
+    size_t intersections; /* with two_steps: bytes of that buffer; 0: the whole frame's */
+} library_options;
+
+/* A CPU context; ends the program if there is none.  threads 0: the default. */
+gsc_context *library_context(int threads);
+
+/* Forward into every array that f holds.  info (NULL: not wanted) is filled in with
+ * two_steps.  On failure nothing is read back. */
+gsc_status library_forward(gsc_context *context, const scene *s, const library_options *options,
+                           frame *f, gsc_raster_info *info);
+/* Forward, then backward into every array that g holds, from its upstream gradients. */
+gsc_status library_backward(gsc_context *context, const scene *s, const library_options *options,
+                            gradients *g);
+
+/* Tensors and descriptors of one call, for tests that make it themselves: outputs and
+ * gradients are poisoned, upstream gradients copied. */
+void library_args(const scene *s, const library_options *options, tensors *set,
+                  gsc_raster_args *args);
+void library_outputs(const scene *s, const library_options *options, tensors *set, const frame *f,
+                     gsc_raster_outputs *out);
+void library_grads(const scene *s, const library_options *options, tensors *set, const gradients *g,
+                   gsc_raster_grads *grads);
+
+/* The scene with every value rounded as the library's type stores it, so that the
+ * reference sees the same numbers. */
+void library_round(scene *s);
+
+#endif

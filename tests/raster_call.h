@@ -1,0 +1,48 @@
+/* A random scene rendered in two steps with buffers of our own, ready for backward. */
+#ifndef TESTS_RASTER_CALL_H
+#define TESTS_RASTER_CALL_H
+
+#include "raster_scene.h"
+#include "real.h"
+#include "tensors.h"
+
+#define RASTER_GRADS 13 /* tensors that backward can write */
+
+typedef struct raster_call {
+    gsc_context *context;
+    scene s;
+    gradients g; /* what is wanted, and upstream */
+    frame f;
+    tensors set;
+    gsc_raster_args args;
+    gsc_raster_outputs outputs;
+    gsc_raster_buffers buffers; /* scratch is the context's */
+    gsc_raster_info info;
+    gsc_raster_grads grads;
+} raster_call;
+
+/* change (may be NULL) alters the scene before it becomes tensors. */
+void raster_call_open(raster_call *call, gsc_context *context,
+                      const raster_scene_options *options, void (*change)(scene *s));
+void raster_call_close(raster_call *call);
+
+/* The scene's own tensors anew, after its arrays changed. */
+void raster_call_forward(raster_call *call);
+
+/* Field i of grads in the order of the header, or NULL where it is not wanted, and the
+ * number of its elements. */
+const DLTensor **raster_call_grad(gsc_raster_grads *grads, int i);
+const char *raster_call_grad_name(int i);
+size_t raster_call_count(const DLTensor *grad);
+
+/* Sets every element of every gradient. */
+void raster_call_fill(const gsc_raster_grads *grads, double value);
+/* Fills with NaN, then runs backward. */
+gsc_status raster_call_backward(raster_call *call);
+/* Of all bits of all gradients. */
+uint64_t raster_call_hash(const gsc_raster_grads *grads);
+
+/* The grad cut to so many bytes, its shape in *shape. */
+DLTensor raster_call_cut(const DLTensor *bytes, size_t size, int64_t *shape);
+
+#endif

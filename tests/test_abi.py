@@ -1,0 +1,121 @@
+"""The header compiles alone and its structs have no hidden bytes."""
+
+import re
+import shutil
+
+import pytest
+
+from conftest import ROOT, run
+
+WARNINGS = "-Wpadded -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror".split()
+INCLUDE = f"-I{ROOT / 'include'}"
+HEADER = ROOT / "include/gsplat_c.h"
+
+# From the DLPack specification: offset and size of each field on 64-bit systems.
+DLTENSOR = [
+    ("data", 0, 8),
+    ("device", 8, 8),
+    ("ndim", 16, 4),
+    ("dtype", 20, 4),
+    ("shape", 24, 8),
+    ("strides", 32, 8),
+    ("byte_offset", 40, 8),
+]
+# Plain structs that travel inside descriptors, not versioned by a size of their own.
+UNVERSIONED = {"gsc_adam_group"}
+
+
+def header_structs():
+    """{struct: [fields]} of gsplat_c.h."""
+    text = re.sub(r"/\*.*?\*/", "", HEADER.read_text(), flags=re.S)
+    structs = {}
+    for body, name in re.findall(r"typedef struct \w+ \{(.*?)\} (\w+);", text, flags=re.S):
+        fields = []
+        for declaration in filter(None, (part.strip() for part in body.split(";"))):
+            function = re.match(r".*?\(\*(\w+)\)\s*\(", declaration, flags=re.S)
+            if function:
+                fields.append(function.group(1))
+                continue
+            for part in declaration.split(","):
+                fields.append(re.search(r"(\w+)\s*(\[\w+\])?$", part).group(1))
+        structs[name] = fields
+    return structs
+
+
+def layout_of(compiler, folder, structs):
+    """{struct: (size, [(field, offset, size)])}, as a C program of this compiler prints it."""
+    lines = ['#include "gsplat_c.h"', "#include <stdio.h>", "int main(void) {"]
+    for name, fields in structs.items():
+        lines.append(f'    printf("{name} . 0 %zu\\n", sizeof({name}));')
+        for field in fields:
+            lines.append(
+                f'    printf("{name} {field} %zu %zu\\n", offsetof({name}, {field}),'
+                f" sizeof((({name} *)0)->{field}));"
+            )
+    lines += ["    return 0;", "}", ""]
+    source = folder / "layout.c"
+    source.write_text("\n".join(lines))
+    run(compiler, "-std=c11", INCLUDE, source, "-o", folder / "layout")
+    layout = {}
+    for line in run(folder / "layout").splitlines():
+        name, field, offset, size = line.split()
+        if field == ".":
+            layout[name] = (int(size), [])
+        else:
+            layout[name][1].append((field, int(offset), int(size)))
+    return layout
+
+
+@pytest.mark.parametrize("language", ["c11", "c17", "c++11", "c++17"])
+def test_header_compiles_alone(compiler, language, tmp_path):
+    cxx = language.startswith("c++")
+    if cxx:
+        compiler = {"gcc": "g++", "clang": "clang++"}[compiler]
+        if shutil.which(compiler) is None:
+            pytest.skip(f"{compiler} is not installed")
+    source = tmp_path / ("alone.cc" if cxx else "alone.c")
+    # A second inclusion and a use of every macro and inline function.
+    source.write_text(
+        '#include "gsplat_c.h"\n'
+        '#include "gsplat_c.h"\n'
+        "int main(void) {\n"
+        "    GSC_INIT(gsc_raster_args, args);\n"
+        "    gsc_context_desc desc;\n"
+        "    DLDevice cpu = {kDLCPU, 0};\n"
+        "    gsc_context_desc_init(&desc, cpu);\n"
+        "    return args.struct_size == sizeof args && desc.abi_version == GSC_ABI_VERSION"
+        " ? 0 : 1;\n"
+        "}\n"
+    )
+    strict = [] if cxx else ["-Wstrict-prototypes"]
+    run(compiler, f"-std={language}", *WARNINGS, *strict, INCLUDE, source, "-o", tmp_path / "a")
+    run(tmp_path / "a")
+
+
+def test_no_padding(compiler, tmp_path):
+    structs = header_structs()
+    assert len(structs) >= 10
+    for name, (size, fields) in layout_of(compiler, tmp_path, structs).items():
+        end = 0
+        for field, offset, width in fields:
+            assert offset == end, f"{name}.{field} is at {offset}, the field before ends at {end}"
+            end = offset + width
+        assert size == end, f"{name} has {size} bytes, its last field ends at {end}"
+
+
+def test_descriptors_start_with_their_size():
+    for name, fields in header_structs().items():
+        if name not in UNVERSIONED:
+            assert fields[0] == "struct_size", name
+
+
+def test_dltensor_layout(compiler, tmp_path):
+    structs = {"DLTensor": [field for field, _, _ in DLTENSOR]}
+    assert layout_of(compiler, tmp_path, structs)["DLTensor"] == (48, DLTENSOR)
+
+
+def test_only_fixed_width_fields():
+    """No enum, bool or long in a struct: their width is not the same everywhere."""
+    text = re.sub(r"/\*.*?\*/", "", HEADER.read_text(), flags=re.S)
+    for body in re.findall(r"typedef struct \w+ \{(.*?)\} \w+;", text, flags=re.S):
+        assert not re.search(r"\b(enum|bool|_Bool|long|int|unsigned|short)\b", body), body

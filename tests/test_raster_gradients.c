@@ -1,0 +1,123 @@
+/* The rasterizer's gradients against the reference, over all that the header offers, and
+ * with themselves for any number of threads. */
+#include "compare.h"
+#include "library.h"
+#include "random_scene.h"
+#include "real.h"
+#include "reference.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* In float32 a pixel at a threshold weighs more than rounding; in float64 compat leaves
+ * the 1e-7 that its projection adds to w out of the gradient by view. */
+#ifdef GSC_DOUBLE
+#define EXACT_EPSILON 1e-9
+#define COMPAT_EPSILON 1e-6
+#else
+#define EXACT_EPSILON 1e-4
+#define COMPAT_EPSILON 1e-4
+#endif
+
+static gsc_context *one, *two, *seven; /* threads */
+
+static void backward(gsc_context *context, const scene *s, const library_options *options,
+                     gradients *g) {
+    gsc_status status = library_backward(context, s, options, g);
+    if (status != GSC_OK) print_error("%s: %s\n", gsc_status_name(status), gsc_last_error());
+    assert_int_equal(status, GSC_OK);
+}
+
+static void gradients_agree(void **state) {
+    const named_scene *named = (const named_scene *)*state;
+    for (int ndc = 0; ndc < 2; ndc++) {
+        scene s;
+        gradients got, wanted;
+        random_scene(&s, &named->options);
+        if (ndc) s.flags |= GSC_RASTER_GRAD2D_NDC;
+        gradients_alloc(&got, &s);
+        gradients_alloc(&wanted, &s);
+        random_upstream(&s, &got, named->options.seed);
+        random_upstream(&s, &wanted, named->options.seed);
+        library_options options = {.drop_camera = ndc};
+        backward(two, &s, &options, &got);
+        reference_backward(&s, &wanted);
+        double epsilon = s.flags & GSC_RASTER_COMPAT_3DGS ? COMPAT_EPSILON : EXACT_EPSILON;
+        int wrong = compare_gradients(named->name, &s, &got, &wanted, epsilon);
+        gradients_free(&got);
+        gradients_free(&wanted);
+        scene_free(&s);
+        assert_int_equal(wrong, 0);
+    }
+}
+
+static void threads_do_not_matter(void **state) {
+    const named_scene *named = (const named_scene *)*state;
+    gsc_context *contexts[] = {two, seven};
+    scene s;
+    gradients first, again;
+    random_scene(&s, &named->options);
+    gradients_alloc(&first, &s);
+    gradients_alloc(&again, &s);
+    random_upstream(&s, &first, named->options.seed);
+    random_upstream(&s, &again, named->options.seed);
+    backward(one, &s, NULL, &first);
+    for (size_t i = 0; i < 2; i++) {
+        backward(contexts[i], &s, NULL, &again);
+        assert_int_equal(compare_gradients(named->name, &s, &again, &first, 0), 0);
+    }
+    gradients_free(&first);
+    gradients_free(&again);
+    scene_free(&s);
+}
+
+/* Pixel and NDC units of the same gradient differ by half the image's size. */
+static void units_differ_by_half_the_image(void **state) {
+    (void)state;
+    const random_scene_options options = {.seed = 7};
+    scene s;
+    gradients pixels, ndc;
+    random_scene(&s, &options);
+    gradients_alloc(&pixels, &s);
+    gradients_alloc(&ndc, &s);
+    random_upstream(&s, &pixels, 1);
+    random_upstream(&s, &ndc, 1);
+    backward(two, &s, NULL, &pixels);
+    s.flags |= GSC_RASTER_GRAD2D_NDC;
+    backward(two, &s, NULL, &ndc);
+    double largest = 0;
+    for (int i = 0; i < 2 * s.gaussians; i++) {
+        pixels.means2d[i] *= (i % 2 ? s.height : s.width) / 2.0;
+        pixels.means2d_abs[i] *= (i % 2 ? s.height : s.width) / 2.0;
+        largest = largest > ndc.means2d_abs[i] ? largest : ndc.means2d_abs[i];
+    }
+    assert_true(largest > 0);
+    assert_int_equal(compare_gradients("units", &s, &ndc, &pixels, 1e-6), 0);
+    gradients_free(&pixels);
+    gradients_free(&ndc);
+    scene_free(&s);
+}
+
+int main(void) {
+    static struct CMUnitTest tests[2 * RANDOM_SCENES_MAX + 1];
+    size_t count = 0;
+    for (size_t i = 0; i < random_scene_count; i++) {
+        void *scene_state = (void *)(uintptr_t)&random_scenes[i];
+        const char *name = random_scenes[i].name;
+        tests[count++] = (struct CMUnitTest){name, gradients_agree, NULL, NULL, scene_state};
+        tests[count++] = (struct CMUnitTest){name, threads_do_not_matter, NULL, NULL, scene_state};
+    }
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(units_differ_by_half_the_image);
+    one = library_context(1);
+    two = library_context(2);
+    seven = library_context(7);
+    int failures = _cmocka_run_group_tests("rasterizer gradients", tests, count, NULL, NULL);
+    gsc_context_free(one);
+    gsc_context_free(two);
+    gsc_context_free(seven);
+    return failures;
+}

@@ -1,0 +1,34 @@
+"""The Python in README.md runs as it stands, and its links lead somewhere."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from conftest import ROOT
+
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+PAGES += sorted((ROOT / "docs").glob("*.md"))
+
+
+def test_python_example(library):
+    pytest.importorskip("numpy")
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.S)
+    environment = dict(
+        os.environ, GSPLAT_C_LIBRARY=str(library), PYTHONPATH=str(ROOT / "bindings/python")
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    # What it prints is what its comment says.
+    assert result.stdout.strip() == re.search(r"print\(.*\)  # (.*)", code).group(1)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links(page):
+    for target in re.findall(r"\]\(([^)#\s]+)", page.read_text()):
+        if not re.match(r"https?://", target):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"

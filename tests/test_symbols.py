@@ -1,0 +1,91 @@
+"""The shared library exports what the header declares, and needs nothing unusual."""
+
+import re
+import shutil
+
+import pytest
+
+from conftest import ROOT, run
+
+HIGHEST_GLIBC = (2, 34)
+ALLOWED_LIBRARIES = re.compile(r"^(libc|libm|ld-linux-[\w-]+|libpthread|libdl)\.so\.\d+$")
+
+
+@pytest.fixture(autouse=True)
+def tools():
+    for tool in ("nm", "readelf"):
+        if shutil.which(tool) is None:
+            pytest.skip(f"{tool} is not installed")
+
+
+def header_functions():
+    text = (ROOT / "include/gsplat_c.h").read_text()
+    text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+    text = re.sub(r"^\s*#(.*\\\n)*.*$", "", text, flags=re.M)
+    names = re.findall(r"\bGSC_API\b[^;(]*?\b(\w+)\s*\(", text)
+    assert len(names) == text.count("GSC_API"), "a GSC_API declaration was not understood"
+    assert len(set(names)) == len(names), "declared twice"
+    return set(names)
+
+
+def map_nodes():
+    """Symbols by version node, of the linker's version script."""
+    text = (ROOT / "src/libgsplat_c.map").read_text()
+    text = re.sub(r"/\*.*?\*/|#.*?$", "", text, flags=re.S | re.M)
+    nodes = {}
+    for name, body in re.findall(r"(\w[\w.]*)\s*\{(.*?)\}", text, flags=re.S):
+        exported = re.search(r"global:(.*?)(?:local:|$)", body, flags=re.S)
+        nodes[name] = set(re.findall(r"[^\s;]+", exported.group(1))) if exported else set()
+    return nodes
+
+
+def exported(library):
+    """{symbol: version node} of the dynamic symbols that the library defines."""
+    symbols = {}
+    for line in run("nm", "-D", "--defined-only", library).splitlines():
+        *_, kind, symbol = line.split()
+        if kind != "A":  # an absolute symbol: the version node itself
+            name, _, version = symbol.partition("@")
+            symbols[name] = version.lstrip("@")
+    return symbols
+
+
+def test_header_map_and_library_agree(library):
+    declared = header_functions()
+    nodes = map_nodes()
+    listed = set().union(*nodes.values())
+    assert sum(len(names) for names in nodes.values()) == len(listed), "in two nodes"
+    assert listed == declared
+    assert exported(library) == {n: node for node, names in nodes.items() for n in names}
+
+
+def test_prefixes():
+    for name in header_functions():
+        assert name.startswith("gsc_") or name == "gsplat_c_abi_version"
+        assert not name.startswith("gsc__")
+
+
+def test_soname_and_needed_libraries(library):
+    dynamic = run("readelf", "-d", library)
+    assert re.findall(r"SONAME.*\[(.*)\]", dynamic) == ["libgsplat_c.so.1"]
+    for needed in re.findall(r"NEEDED.*\[(.*)\]", dynamic):
+        assert ALLOWED_LIBRARIES.match(needed), f"the library needs {needed}"
+    assert not re.search(r"\((RPATH|RUNPATH)\)", dynamic)
+
+
+def test_hardening(library):
+    dynamic = run("readelf", "-d", library)
+    assert "TEXTREL" not in dynamic
+    assert re.search(r"BIND_NOW|FLAGS_1.*\bNOW\b", dynamic)
+    segments = run("readelf", "-lW", library)
+    assert "GNU_RELRO" in segments
+    stack = re.search(r"GNU_STACK.*", segments)
+    assert stack and " RWE " not in stack.group(0) and " RW " in stack.group(0)
+
+
+def test_glibc_floor(library):
+    versions = re.findall(r"GLIBC_(\d+)\.(\d+)", run("readelf", "-VW", library))
+    if not versions:
+        pytest.skip("the library is not linked with glibc")
+    highest = max((int(major), int(minor)) for major, minor in versions)
+    assert highest <= HIGHEST_GLIBC

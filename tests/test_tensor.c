@@ -1,0 +1,448 @@
+/* From a DLTensor to a checked pointer. */
+
+#include "views.h"
+
+static const gsc__checker cpu = {.function = "f", .device = {kDLCPU, 0}};
+static const gsc__checker cuda = {.function = "f", .device = {kDLCUDA, 1}};
+
+static gsc_status dense(const gsc__checker *checker, const view *v, gsc__shape shape,
+                        void **data) {
+    return gsc__tensor_dense(checker, "x", &v->tensor, GSC__REAL, &shape, 1, NULL, data);
+}
+
+static gsc_status dense_2x3(const view *v) {
+    void *data;
+    return dense(&cpu, v, gsc__shape2(2, 3), &data);
+}
+
+static void dense_tensor_gives_its_data(void **state) {
+    (void)state;
+    view v;
+    void *data = NULL;
+    VIEW(&v, 2, 3);
+    expect_ok(dense(&cpu, &v, gsc__shape2(2, 3), &data));
+    assert_ptr_equal(data, view_memory);
+    view_strides(&v);
+    expect_ok(dense(&cpu, &v, gsc__shape2(2, 3), &data));
+    v.tensor.byte_offset = 16;
+    expect_ok(dense(&cpu, &v, gsc__shape2(2, 3), &data));
+    assert_ptr_equal(data, view_memory + 16);
+}
+
+static void null_tensor_gives_null(void **state) {
+    (void)state;
+    const gsc_real *in = (const gsc_real *)view_memory;
+    expect_ok(gsc__real_in(&cpu, "x", NULL, gsc__shape1(3), &in));
+    assert_null(in);
+    expect_failure(gsc__require(&cpu, "x", NULL), GSC_ERROR_INVALID_ARGUMENT, "f: x is missing");
+}
+
+static void wrong_shapes(void **state) {
+    (void)state;
+    view v;
+    VIEW(&v, 2, 4);
+    expect_failure(dense_2x3(&v), GSC_ERROR_SHAPE, "f: x is [2, 4], expected [2, 3]");
+    VIEW(&v, 6);
+    expect_failure(dense_2x3(&v), GSC_ERROR_SHAPE, "f: x is [6], expected [2, 3]");
+    VIEW(&v, 1, 2, 3);
+    expect_failure(dense_2x3(&v), GSC_ERROR_SHAPE, "f: x is [1, 2, 3], expected [2, 3]");
+    view_init(&v, 0, NULL);
+    expect_failure(dense_2x3(&v), GSC_ERROR_SHAPE, "f: x is [], expected [2, 3]");
+    VIEW(&v, 2, -3);
+    expect_failure(dense_2x3(&v), GSC_ERROR_SHAPE, "f: dimension 1 of x is -3, expected 0 or more");
+    VIEW(&v, 2, INT64_MIN);
+    assert_int_equal(dense_2x3(&v), GSC_ERROR_SHAPE);
+    VIEW(&v, 2, 3);
+    v.tensor.ndim = -1;
+    expect_failure(dense_2x3(&v), GSC_ERROR_SHAPE, "f: x has -1 dimensions, expected 0 or more");
+    v.tensor.ndim = INT32_MAX;
+    expect_failure(dense_2x3(&v), GSC_ERROR_SHAPE,
+                   "f: x has 2147483647 dimensions, expected at most 64");
+    VIEW(&v, 2, 3);
+    v.tensor.shape = NULL;
+    expect_failure(dense_2x3(&v), GSC_ERROR_SHAPE, "f: shape of x is NULL, expected 2 sizes");
+}
+
+static void long_shapes_are_cut(void **state) {
+    (void)state;
+    int64_t shape[64];
+    view v;
+    VIEW(&v, 1);
+    for (int i = 0; i < 64; ++i) shape[i] = INT64_MAX;
+    v.tensor.shape = shape;
+    v.tensor.ndim = 64;
+    assert_int_equal(dense_2x3(&v), GSC_ERROR_SHAPE);
+    assert_non_null(strstr(gsc_last_error(), "9223372036854775807, ..], expected [2, 3]"));
+}
+
+static void leading_one_may_be_dropped(void **state) {
+    (void)state;
+    view v;
+    void *data;
+    const gsc__shape one = gsc__per_camera(gsc__shape3(1, 4, 4));
+    const gsc__shape two = gsc__per_camera(gsc__shape3(2, 4, 4));
+    const gsc__shape any = gsc__per_camera(gsc__shape3(GSC__ANY('C'), 4, 4));
+    VIEW(&v, 4, 4);
+    expect_ok(dense(&cpu, &v, one, &data));
+    expect_ok(dense(&cpu, &v, any, &data));
+    expect_failure(dense(&cpu, &v, two, &data), GSC_ERROR_SHAPE,
+                   "f: x is [4, 4], expected [2, 4, 4]");
+    VIEW(&v, 1, 4, 4);
+    expect_ok(dense(&cpu, &v, one, &data));
+    VIEW(&v, 7, 4, 4);
+    expect_ok(dense(&cpu, &v, any, &data));
+    expect_failure(dense(&cpu, &v, one, &data), GSC_ERROR_SHAPE,
+                   "f: x is [7, 4, 4], expected [1, 4, 4] or [4, 4]");
+    VIEW(&v, 4, 3);
+    expect_failure(dense(&cpu, &v, any, &data), GSC_ERROR_SHAPE,
+                   "f: x is [4, 3], expected [C, 4, 4] or [4, 4]");
+}
+
+static void first_shape_that_fits_is_told(void **state) {
+    (void)state;
+    const gsc__shape shapes[] = {gsc__shape1(5), gsc__shape2(5, 1)};
+    int32_t which = -1;
+    view v;
+    VIEW(&v, 5, 1);
+    expect_ok(gsc__tensor_shape(&cpu, "x", &v.tensor, GSC__REAL, shapes, 2, &which));
+    assert_int_equal(which, 1);
+    VIEW(&v, 5, 2);
+    expect_failure(gsc__tensor_shape(&cpu, "x", &v.tensor, GSC__REAL, shapes, 2, &which),
+                   GSC_ERROR_SHAPE, "f: x is [5, 2], expected [5] or [5, 1]");
+}
+
+static void wrong_types(void **state) {
+    (void)state;
+    static const struct {
+        DLDataType dtype;
+        const char *name;
+    } cases[] = {
+        {{kDLFloat, 16, 1}, "float16"},
+        {{kDLFloat, GSC_REAL_BITS == 64 ? 32 : 64, 1}, GSC_REAL_BITS == 64 ? "float32" : "float64"},
+        {{kDLFloat, GSC_REAL_BITS, 4}, GSC_REAL_BITS == 64 ? "float64x4" : "float32x4"},
+        {{kDLFloat, GSC_REAL_BITS, 0}, GSC_REAL_BITS == 64 ? "float64x0" : "float32x0"},
+        {{kDLInt, 32, 1}, "int32"},
+        {{kDLBool, 8, 1}, "bool"},
+        {{kDLBfloat, 16, 1}, "bfloat16"},
+        {{kDLComplex, 64, 1}, "complex64"},
+        {{kDLOpaqueHandle, 64, 1}, "opaque64"},
+        {{17, 4, 1}, "type code 17 of 4 bits"},
+        {{255, 255, 65535}, "type code 255 of 255 bitsx65535"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+        char message[128];
+        view v;
+        VIEW(&v, 2, 3);
+        v.tensor.dtype = cases[i].dtype;
+        snprintf(message, sizeof message, "f: x is %s, expected %s", cases[i].name, REAL_NAME);
+        expect_failure(dense_2x3(&v), GSC_ERROR_DTYPE, message);
+    }
+    const gsc__shape shape = gsc__shape2(2, 3);
+    view v;
+    VIEW(&v, 2, 3);
+    view_dtype(&v, kDLInt, 16);
+    expect_failure(gsc__tensor_shape(&cpu, "x", &v.tensor, GSC__BOOL | GSC__UINT8 | GSC__INT32,
+                                     &shape, 1, NULL),
+                   GSC_ERROR_DTYPE, "f: x is int16, expected int32 or uint8 or bool");
+    view_dtype(&v, kDLUInt, 8);
+    expect_ok(gsc__tensor_shape(&cpu, "x", &v.tensor, GSC__BOOL | GSC__UINT8, &shape, 1, NULL));
+    view_dtype(&v, kDLInt, 64);
+    expect_ok(gsc__tensor_shape(&cpu, "x", &v.tensor, GSC__INT64, &shape, 1, NULL));
+}
+
+static void devices(void **state) {
+    (void)state;
+    static const struct {
+        const gsc__checker *checker;
+        int32_t type, id;
+        const char *message; /* NULL: accepted */
+    } cases[] = {
+        {&cpu, kDLCPU, 0, NULL},
+        {&cpu, kDLCPU, 3, NULL},
+        {&cpu, kDLCUDAHost, 0, NULL},
+        {&cpu, kDLCUDAManaged, 0, NULL},
+        {&cpu, kDLCUDA, 0, "f: x is on cuda:0, expected cpu"},
+        {&cpu, kDLROCM, 2, "f: x is on rocm:2, expected cpu"},
+        {&cpu, 77, 1, "f: x is on device type 77:1, expected cpu"},
+        {&cpu, 0, 0, "f: x is on device type 0:0, expected cpu"},
+        {&cuda, kDLCUDA, 1, NULL},
+        {&cuda, kDLCUDAManaged, 0, NULL},
+        {&cuda, kDLCUDA, 0, "f: x is on cuda:0, expected cuda:1"},
+        {&cuda, kDLCPU, 0, "f: x is on cpu, expected cuda:1"},
+        {&cuda, kDLCUDAHost, 0, "f: x is on cuda_host, expected cuda:1"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+        view v;
+        void *data;
+        VIEW(&v, 3);
+        view_device(&v, cases[i].type, cases[i].id);
+        gsc_status status = dense(cases[i].checker, &v, gsc__shape1(3), &data);
+        if (cases[i].message) {
+            expect_failure(status, GSC_ERROR_DEVICE, cases[i].message);
+        } else {
+            expect_ok(status);
+        }
+    }
+}
+
+static void camera_tensors_may_be_on_the_host(void **state) {
+    (void)state;
+    const gsc_real *data;
+    view v;
+    VIEW(&v, 3);
+    expect_ok(gsc__camera_in(&cuda, "x", &v.tensor, gsc__shape1(3), &data));
+    view_device(&v, kDLCUDAHost, 0);
+    expect_ok(gsc__camera_in(&cuda, "x", &v.tensor, gsc__shape1(3), &data));
+    view_device(&v, kDLCUDA, 1);
+    expect_ok(gsc__camera_in(&cuda, "x", &v.tensor, gsc__shape1(3), &data));
+    view_device(&v, kDLCUDA, 2);
+    expect_failure(gsc__camera_in(&cuda, "x", &v.tensor, gsc__shape1(3), &data), GSC_ERROR_DEVICE,
+                   "f: x is on cuda:2, expected cuda:1");
+}
+
+static void strides_must_be_dense(void **state) {
+    (void)state;
+    view v;
+    VIEW(&v, 2, 3);
+    view_strides(&v);
+    v.strides[0] = 4;
+    expect_failure(dense_2x3(&v), GSC_ERROR_LAYOUT,
+                   "f: x has stride 4 in dimension 0, expected 3 (dense row-major)");
+    view_strides(&v);
+    v.strides[1] = 0;
+    expect_failure(dense_2x3(&v), GSC_ERROR_LAYOUT,
+                   "f: x has stride 0 in dimension 1, expected 1 (dense row-major)");
+    view_strides(&v);
+    v.strides[1] = -1;
+    assert_int_equal(dense_2x3(&v), GSC_ERROR_LAYOUT);
+    view_strides(&v);
+    v.strides[0] = 1;
+    v.strides[1] = 2; /* transposed */
+    assert_int_equal(dense_2x3(&v), GSC_ERROR_LAYOUT);
+}
+
+static void strides_of_size_one_do_not_matter(void **state) {
+    (void)state;
+    void *data;
+    view v;
+    VIEW(&v, 1, 3, 1);
+    view_strides(&v);
+    v.strides[0] = -77;
+    v.strides[2] = INT64_MAX;
+    expect_ok(dense(&cpu, &v, gsc__shape3(1, 3, 1), &data));
+    v.strides[1] = 2;
+    expect_failure(dense(&cpu, &v, gsc__shape3(1, 3, 1), &data), GSC_ERROR_LAYOUT,
+                   "f: x has stride 2 in dimension 1, expected 1 (dense row-major)");
+}
+
+static void empty_tensors_need_no_data(void **state) {
+    (void)state;
+    void *data = NULL;
+    view v;
+    VIEW(&v, 0, 3);
+    view_strides(&v);
+    v.strides[0] = 99;
+    v.strides[1] = -5;
+    v.tensor.data = NULL;
+    expect_ok(dense(&cpu, &v, gsc__shape2(0, 3), &data));
+    assert_non_null(data); /* given, as a backend sees it */
+    VIEW(&v, INT64_MAX, 0, INT64_MAX);
+    v.tensor.data = NULL;
+    v.tensor.byte_offset = UINT64_MAX;
+    expect_ok(dense(&cpu, &v, gsc__shape3(INT64_MAX, 0, INT64_MAX), &data));
+    assert_non_null(data);
+}
+
+static void missing_data(void **state) {
+    (void)state;
+    gsc__checker shapes_only = cpu;
+    shapes_only.shapes_only = true;
+    void *data = NULL;
+    view v;
+    VIEW(&v, 2, 3);
+    v.tensor.data = NULL;
+    expect_failure(dense_2x3(&v), GSC_ERROR_INVALID_ARGUMENT, "f: data of x is NULL");
+    expect_ok(dense(&shapes_only, &v, gsc__shape2(2, 3), &data));
+    assert_non_null(data);
+}
+
+static void data_must_be_aligned_to_the_element(void **state) {
+    (void)state;
+    char message[128];
+    view v;
+    VIEW(&v, 2, 3);
+    v.tensor.data = view_memory + 2;
+    snprintf(message, sizeof message, "f: data of x is at 0x%llx, expected a multiple of %d",
+             (unsigned long long)(uintptr_t)(view_memory + 2), GSC_REAL_BITS / 8);
+    expect_failure(dense_2x3(&v), GSC_ERROR_LAYOUT, message);
+    v.tensor.byte_offset = GSC_REAL_BITS / 8 - 2;
+    expect_ok(dense_2x3(&v));
+    v.tensor.data = view_memory;
+    assert_int_equal(dense_2x3(&v), GSC_ERROR_LAYOUT);
+}
+
+static void sizes_that_overflow(void **state) {
+    (void)state;
+    void *data;
+    view v;
+    VIEW(&v, INT64_MAX, INT64_MAX);
+    expect_failure(dense(&cpu, &v, gsc__shape2(INT64_MAX, INT64_MAX), &data), GSC_ERROR_OVERFLOW,
+                   "f: x spans more than 9223372036854775807 bytes");
+    VIEW(&v, INT64_MAX / 2);
+    assert_int_equal(dense(&cpu, &v, gsc__shape1(INT64_MAX / 2), &data), GSC_ERROR_OVERFLOW);
+    VIEW(&v, (int64_t)1 << 32, (int64_t)1 << 32); /* 2^64 elements: 0 in 64 bits */
+    assert_int_equal(
+        dense(&cpu, &v, gsc__shape2((int64_t)1 << 32, (int64_t)1 << 32), &data),
+        GSC_ERROR_OVERFLOW);
+    VIEW(&v, 2, 3);
+    v.tensor.byte_offset = UINT64_MAX - 3;
+    assert_int_equal(dense_2x3(&v), GSC_ERROR_OVERFLOW);
+    assert_non_null(strstr(gsc_last_error(), "f: byte_offset of x is 18446744073709551612"));
+}
+
+/* --------------------------------------------------------------- any strides */
+
+static gsc_status strided(const view *v, bool output, int64_t strides[GSC__MAX_DIMS],
+                          void **data) {
+    const gsc__shape shape = gsc__shape3(2, 1, 3);
+    return gsc__tensor_strided(&cpu, "x", &v->tensor, GSC__REAL, &shape, 1, NULL, output, data,
+                               strides);
+}
+
+static void strided_tensors_give_their_strides(void **state) {
+    (void)state;
+    int64_t strides[GSC__MAX_DIMS];
+    void *data;
+    view v;
+    VIEW(&v, 2, 1, 3);
+    expect_ok(strided(&v, false, strides, &data));
+    assert_int_equal(strides[0], 3);
+    assert_int_equal(strides[1], 0); /* never followed */
+    assert_int_equal(strides[2], 1);
+    view_strides(&v);
+    v.strides[0] = -100;
+    v.strides[1] = INT64_MIN;
+    v.strides[2] = 40;
+    v.tensor.byte_offset = 1024;
+    expect_ok(strided(&v, true, strides, &data));
+    assert_int_equal(strides[0], -100);
+    assert_int_equal(strides[1], 0);
+    assert_int_equal(strides[2], 40);
+    assert_ptr_equal(data, view_memory + 1024);
+}
+
+static void outputs_must_not_overlap(void **state) {
+    (void)state;
+    int64_t strides[GSC__MAX_DIMS];
+    void *data;
+    view v;
+    VIEW(&v, 2, 1, 3);
+    view_strides(&v);
+    v.strides[0] = 0;
+    expect_ok(strided(&v, false, strides, &data)); /* a broadcast input */
+    expect_failure(strided(&v, true, strides, &data), GSC_ERROR_LAYOUT,
+                   "f: x has stride 0 in dimension 0 of size 2, expected an output of separate "
+                   "elements");
+}
+
+static void strides_that_overflow(void **state) {
+    (void)state;
+    static const int64_t bad[] = {INT64_MAX, INT64_MIN, INT64_MAX / 8, -INT64_MAX / 8};
+    int64_t strides[GSC__MAX_DIMS];
+    void *data;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; ++i) {
+        view v;
+        VIEW(&v, 2, 1, 3);
+        view_strides(&v);
+        v.strides[2] = bad[i];
+        assert_int_equal(strided(&v, false, strides, &data), GSC_ERROR_OVERFLOW);
+    }
+}
+
+/* -------------------------------------------------------------- byte buffers */
+
+static gsc_status bytes_of(const view *v, size_t needed, void **data, size_t *bytes) {
+    return gsc__tensor_bytes(&cpu, "state", v ? &v->tensor : NULL, needed, data, bytes);
+}
+
+static void byte_buffers(void **state) {
+    (void)state;
+    char message[128];
+    size_t bytes = 1;
+    void *data = view_memory;
+    view v;
+    expect_ok(bytes_of(NULL, 100, &data, &bytes));
+    assert_null(data);
+    assert_int_equal(bytes, 0);
+    VIEW(&v, 100);
+    expect_failure(bytes_of(&v, 1, &data, &bytes), GSC_ERROR_DTYPE,
+                   GSC_REAL_BITS == 64 ? "f: state is float64, expected uint8"
+                                       : "f: state is float32, expected uint8");
+    view_dtype(&v, kDLUInt, 8);
+    expect_ok(bytes_of(&v, 100, &data, &bytes));
+    assert_ptr_equal(data, view_memory);
+    assert_int_equal(bytes, 100);
+    expect_failure(bytes_of(&v, 101, &data, &bytes), GSC_ERROR_BUFFER_TOO_SMALL,
+                   "f: state has 100 bytes, expected at least 101");
+    v.tensor.byte_offset = 128;
+    snprintf(message, sizeof message, "f: data of state is at 0x%llx, expected a multiple of 256",
+             (unsigned long long)(uintptr_t)(view_memory + 128));
+    expect_failure(bytes_of(&v, 1, &data, &bytes), GSC_ERROR_LAYOUT, message);
+    VIEW(&v, 10, 10);
+    view_dtype(&v, kDLUInt, 8);
+    expect_failure(bytes_of(&v, 1, &data, &bytes), GSC_ERROR_SHAPE,
+                   "f: state is [10, 10], expected [B]");
+    VIEW(&v, 100);
+    view_dtype(&v, kDLUInt, 8);
+    view_strides(&v);
+    v.strides[0] = 2;
+    assert_int_equal(bytes_of(&v, 1, &data, &bytes), GSC_ERROR_LAYOUT);
+    VIEW(&v, 0);
+    view_dtype(&v, kDLUInt, 8);
+    v.tensor.data = NULL;
+    expect_ok(bytes_of(&v, 0, &data, &bytes));
+    assert_int_equal(bytes, 0);
+    expect_failure(bytes_of(&v, 1, &data, &bytes), GSC_ERROR_BUFFER_TOO_SMALL,
+                   "f: state has 0 bytes, expected at least 1");
+}
+
+static void scalars(void **state) {
+    (void)state;
+    gsc_real *data;
+    view v;
+    view_init(&v, 0, NULL);
+    v.tensor.shape = NULL;
+    expect_ok(gsc__scalar(&cpu, "x", &v.tensor, &data));
+    assert_ptr_equal(data, view_memory);
+    VIEW(&v, 1);
+    expect_ok(gsc__scalar(&cpu, "x", &v.tensor, &data));
+    VIEW(&v, 2);
+    expect_failure(gsc__scalar(&cpu, "x", &v.tensor, &data), GSC_ERROR_SHAPE,
+                   "f: x is [2], expected [] or [1]");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(dense_tensor_gives_its_data),
+        cmocka_unit_test(null_tensor_gives_null),
+        cmocka_unit_test(wrong_shapes),
+        cmocka_unit_test(long_shapes_are_cut),
+        cmocka_unit_test(leading_one_may_be_dropped),
+        cmocka_unit_test(first_shape_that_fits_is_told),
+        cmocka_unit_test(wrong_types),
+        cmocka_unit_test(devices),
+        cmocka_unit_test(camera_tensors_may_be_on_the_host),
+        cmocka_unit_test(strides_must_be_dense),
+        cmocka_unit_test(strides_of_size_one_do_not_matter),
+        cmocka_unit_test(empty_tensors_need_no_data),
+        cmocka_unit_test(missing_data),
+        cmocka_unit_test(data_must_be_aligned_to_the_element),
+        cmocka_unit_test(sizes_that_overflow),
+        cmocka_unit_test(strided_tensors_give_their_strides),
+        cmocka_unit_test(outputs_must_not_overlap),
+        cmocka_unit_test(strides_that_overflow),
+        cmocka_unit_test(byte_buffers),
+        cmocka_unit_test(scalars),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
