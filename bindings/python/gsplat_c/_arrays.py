@@ -1,0 +1,366 @@
+"""Arrays of every framework as DLTensor views, and new arrays in the caller's framework.
+
+An adapter knows one framework.  ``adapter(array, name)`` finds it, once per type:
+no framework is imported, an array's own is already there.  What adapters do:
+
+    pack        a view in the call's block; returns the address of a DLTensor.  Inputs
+                that must be dense and are not are copied.  Outputs are never copied:
+                they must be dense and writable.
+    empty       a new array on the device of another
+    device      (DLDeviceType, id) of an array
+    is_double   whether it is float64
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from array import array as host_memory
+
+from ._call import Call
+from ._dlpack import (
+    KINDS,
+    NATIVE,
+    as_numpy,
+    capsule_is,
+    capsule_pointer,
+    fields_of,
+    is_dense,
+)
+from ._errors import argument_error
+
+CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
+def _must_be_dense(name):
+    return argument_error("LAYOUT", f"{name} is not dense and row-major, as an output must be")
+
+
+def _read_only(name):
+    return argument_error("INVALID_ARGUMENT", f"{name} is read-only and cannot be an output")
+
+
+class NumpyArrays:
+    """numpy.ndarray, by its own DLPack capsule."""
+
+    def __init__(self, numpy):
+        self.numpy = numpy
+        self.dtypes = {name: numpy.dtype(name)
+                       for name in ("float32", "float64", "int32", "int64", "uint8", "bool")}
+
+    def pack(self, block, array, name, strided=False, writable=False):
+        if not strided and not array.flags.c_contiguous:
+            if writable:
+                raise _must_be_dense(name)
+            array = self.numpy.ascontiguousarray(array)
+        try:
+            capsule = array.__dlpack__()
+        except Exception:  # read-only, an old numpy, or a dtype that DLPack lacks
+            return self._pack_interface(block, array, name, writable)
+        # Its destructor releases the array: keeping the capsule borrows the memory.
+        block.keep.append(capsule)
+        return capsule_pointer(capsule, b"dltensor")
+
+    def _pack_interface(self, block, array, name, writable):
+        interface = array.__array_interface__
+        order, kind, size = interface["typestr"][0], interface["typestr"][1], array.itemsize
+        if kind not in KINDS or order not in ("|", NATIVE) or size > 16:
+            raise argument_error("DTYPE", f"{name} has dtype {array.dtype}, expected native "
+                                          "numbers")
+        data, read_only = interface["data"]
+        if writable and read_only:
+            raise _read_only(name)
+        strides = interface["strides"]
+        if strides is not None:
+            if any(stride % size for stride in strides):
+                array = self.numpy.ascontiguousarray(array)
+                return self._pack_interface(block, array, name, writable)
+            strides = [stride // size for stride in strides]
+        block.keep.append(array)
+        return block.tensor(name, data, (CPU, 0), (KINDS[kind], size * 8), array.shape, strides)
+
+    def empty(self, shape, dtype, like=None):
+        return self.numpy.empty(shape, self.dtypes[dtype])
+
+    def bytes(self, size, like=None):
+        """uint8 [size] at a multiple of 256."""
+        memory = self.numpy.empty(size + 255, self.dtypes["uint8"])
+        start = -memory.ctypes.data % 256
+        return memory[start:start + size]
+
+    def address(self, array):
+        return array.ctypes.data
+
+    def copy_into(self, target, source):
+        target[...] = source
+
+    def device(self, array):
+        return CPU, 0
+
+    def is_double(self, array):
+        return array.dtype.char == "d"
+
+    def stream(self, device):
+        return 0
+
+
+class TorchArrays:
+    """torch.Tensor of any version, by its methods: five times faster than its __dlpack__."""
+
+    def __init__(self, torch):
+        self.torch = torch
+        self.codes = {
+            torch.float32: (2, 32), torch.float64: (2, 64), torch.float16: (2, 16),
+            torch.bfloat16: (4, 16), torch.uint8: (1, 8), torch.int8: (0, 8),
+            torch.int16: (0, 16), torch.int32: (0, 32), torch.int64: (0, 64), torch.bool: (6, 8),
+        }
+        self.dtypes = {name: getattr(torch, name)
+                       for name in ("float32", "float64", "int32", "int64", "uint8", "bool")}
+        self._devices = {torch.device("cpu"): (CPU, 0)}
+        self._raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+
+    def pack(self, block, tensor, name, strided=False, writable=False):
+        try:
+            if tensor.requires_grad and self.torch.is_grad_enabled():
+                raise argument_error("INVALID_ARGUMENT", f"{name} requires grad: use the functions "
+                                     "of gsplat_c.torch, torch.no_grad() or detach()")
+            dense = tensor.is_contiguous()
+            if not dense and not strided:
+                if writable:
+                    raise _must_be_dense(name)
+                tensor, dense = tensor.contiguous(), True
+                block.keep.append(tensor)
+            if tensor.is_neg():
+                if writable:
+                    raise _must_be_dense(name)
+                tensor = tensor.resolve_neg()
+                block.keep.append(tensor)
+            code = self.codes.get(tensor.dtype)
+            if code is None:
+                raise argument_error("DTYPE", f"{name} has dtype {tensor.dtype}")
+            return block.tensor(name, tensor.data_ptr(), self.device(tensor, name), code,
+                                tensor.shape, None if dense else tensor.stride())
+        except (RuntimeError, TypeError) as error:
+            if isinstance(error, ValueError):
+                raise
+            raise argument_error("LAYOUT", f"{name} has no plain memory: {error}") from None
+
+    def empty(self, shape, dtype, like):
+        return self.torch.empty(shape, dtype=self.dtypes[dtype], device=like.device)
+
+    def bytes(self, size, like):
+        memory = self.torch.empty(size + 255, dtype=self.torch.uint8, device=like.device)
+        start = -memory.data_ptr() % 256
+        return memory[start:start + size]
+
+    def address(self, tensor):
+        return tensor.data_ptr()
+
+    def copy_into(self, target, source):
+        target.copy_(source)
+
+    def device(self, tensor, name="a tensor"):
+        device = tensor.device
+        found = self._devices.get(device)
+        if found is None:
+            if device.type != "cuda":
+                raise argument_error("DEVICE", f"{name} is on {device}, expected cpu or cuda")
+            found = self._devices[device] = (CUDA, device.index or 0)
+        return found
+
+    def is_double(self, tensor):
+        return tensor.dtype is self.torch.float64
+
+    def stream(self, device):
+        """The framework's current stream, as DLPack and CUDA number it."""
+        if device[0] != CUDA:
+            return 0
+        if self._raw_stream is not None:
+            return self._raw_stream(device[1])
+        return self.torch.cuda.current_stream(device[1]).cuda_stream
+
+
+class DlpackArrays:
+    """Anything else with __dlpack__; results are numpy arrays, so new ones are on the CPU."""
+
+    def pack(self, block, value, name, strided=False, writable=False):
+        capsule = self._capsule(block, value)
+        block.keep.append(capsule)
+        read_only = False
+        if capsule_is(capsule, b"dltensor_versioned"):
+            pointer = capsule_pointer(capsule, b"dltensor_versioned")
+            major = ctypes.c_uint32.from_address(pointer).value
+            if major != 1:
+                raise argument_error("LAYOUT", f"{name} speaks DLPack {major}, expected 1")
+            read_only = bool(ctypes.c_uint64.from_address(pointer + 24).value & 1)
+            pointer += 32
+        else:
+            pointer = capsule_pointer(capsule, b"dltensor")
+        if writable and read_only:
+            raise _read_only(name)
+        if not strided and not is_dense(pointer):
+            if writable:
+                raise _must_be_dense(name)
+            if self.device(value)[0] in (CPU, CUDA_HOST):
+                arrays = numpy_arrays()
+                return arrays.pack(block, as_numpy(arrays.numpy, pointer, capsule), name)
+        return pointer
+
+    @staticmethod
+    def _capsule(block, value):
+        """Asks for the newest struct first; the producer orders its work before our stream."""
+        options = {}
+        if value.__dlpack_device__()[0] == CUDA:
+            options["stream"] = block.stream or 1
+        try:
+            return value.__dlpack__(max_version=(1, 3), **options)
+        except TypeError:
+            return value.__dlpack__(**options)
+
+    def empty(self, shape, dtype, like):
+        self._on_cpu(like)
+        return numpy_arrays().empty(shape, dtype)
+
+    def bytes(self, size, like):
+        self._on_cpu(like)
+        return numpy_arrays().bytes(size)
+
+    def _on_cpu(self, like):
+        if self.device(like)[0] not in (CPU, CUDA_HOST):
+            raise argument_error("DEVICE", "results of arrays on a GPU other than torch's must be "
+                                           "given by the caller (out=)")
+
+    def copy_into(self, target, source):
+        with Call() as block:
+            pointer = self.pack(block, source, "a buffer")
+            target[...] = as_numpy(numpy_arrays().numpy, pointer, None)
+
+    def address(self, value):
+        with Call() as block:
+            return fields_of(self.pack(block, value, "a buffer"))[0]
+
+    def device(self, value):
+        kind, number = value.__dlpack_device__()
+        return int(kind), int(number)
+
+    def is_double(self, value):
+        with Call() as block:
+            pointer = self.pack(block, value, "an array", strided=True)
+            return ctypes.string_at(pointer + 20, 2) == b"\x02\x40"
+
+    def stream(self, device):
+        return 0
+
+
+class HostNumbers:
+    """Plain nested lists of numbers, for the small tensors of a camera."""
+
+    def __init__(self, value, name, double):
+        shape, flat = [], [value]
+        while flat and isinstance(flat[0], (list, tuple)):
+            length = len(flat[0])
+            if any(not isinstance(row, (list, tuple)) or len(row) != length for row in flat):
+                raise argument_error("SHAPE", f"{name} has rows of different lengths")
+            shape.append(length)
+            flat = [item for row in flat for item in row]
+        try:
+            self.memory = host_memory("d" if double else "f", flat)
+        except (TypeError, OverflowError) as error:
+            raise argument_error("DTYPE", f"{name}: {error}") from None
+        self.shape = tuple(shape)
+
+
+class HostArrays:
+    """Adapter of HostNumbers."""
+
+    def pack(self, block, value, name, strided=False, writable=False):
+        block.keep.append(value)
+        address, _ = value.memory.buffer_info()
+        return block.tensor(name, address, (CPU, 0), (2, value.memory.itemsize * 8), value.shape)
+
+
+class ConvertedArrays:
+    """Objects without __dlpack__ that numpy can read in place, such as numpy scalars."""
+
+    def pack(self, block, value, name, strided=False, writable=False):
+        if writable:
+            raise argument_error("INVALID_ARGUMENT", f"{name} is {type(value).__name__}, "
+                                 "expected an array")
+        adapter = numpy_arrays()
+        return adapter.pack(block, adapter.numpy.asarray(value), name, strided)
+
+
+_adapters = {HostNumbers: HostArrays()}
+_dlpack, _converted = DlpackArrays(), ConvertedArrays()
+_numpy = _torch = None
+
+
+def numpy_arrays():
+    """The adapter of numpy, imported now if nobody did so before."""
+    global _numpy
+    if _numpy is None:
+        import numpy
+
+        _numpy = NumpyArrays(numpy)
+    return _numpy
+
+
+def torch_arrays():
+    """The adapter of torch, which the caller has imported."""
+    global _torch
+    if _torch is None:
+        _torch = TorchArrays(sys.modules["torch"])
+    return _torch
+
+
+def adapter(value, name):
+    """The adapter for an array."""
+    found = _adapters.get(type(value))
+    return found if found is not None else _find(value, name)
+
+
+def _find(value, name):
+    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+    if torch is not None and isinstance(value, torch.Tensor):
+        found = torch_arrays()
+    elif numpy is not None and isinstance(value, numpy.ndarray):
+        found = numpy_arrays()
+    elif hasattr(value, "__dlpack__"):
+        found = _dlpack
+    elif hasattr(value, "__array_interface__"):
+        found = _converted
+    else:
+        raise argument_error("INVALID_ARGUMENT", f"{name} is {type(value).__name__}, expected an "
+                             "array with __dlpack__")
+    _adapters[type(value)] = found
+    return found
+
+
+def principal(value, name):
+    """The adapter for the array that decides where results go and on which device."""
+    found = adapter(value, name)
+    if found is _converted:
+        raise argument_error("INVALID_ARGUMENT", f"{name} is {type(value).__name__}, expected an "
+                             "array with __dlpack__")
+    return found
+
+
+def pack(block, value, name):
+    """A DLTensor of an input that must be dense; 0, a NULL pointer, for None."""
+    if value is None:
+        return 0
+    found = _adapters.get(type(value))  # adapter(), without the call: this is the hot path
+    return (found if found is not None else _find(value, name)).pack(block, value, name)
+
+
+def pack_image(block, value, name):
+    """A DLTensor of an input that may have any strides."""
+    return 0 if value is None else adapter(value, name).pack(block, value, name, True)
+
+
+def pack_output(block, value, name):
+    """A DLTensor of an array that the library writes to."""
+    return adapter(value, name).pack(block, value, name, False, True)
+
+
+def shape_of(value):
+    """The shape as a tuple; () for what has none, which the library then refuses."""
+    return tuple(getattr(value, "shape", ()))

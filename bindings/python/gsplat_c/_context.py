@@ -1,0 +1,125 @@
+"""One context per device for the whole process, and what the library says of itself."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+
+from ._abi import CONSTANTS
+from ._arrays import CPU, CUDA, CUDA_HOST, CUDA_MANAGED
+from ._call import Call, Descriptor
+from ._errors import argument_error
+from ._lib import Device, fail, lib
+
+_DESC = Descriptor("gsc_context_desc")
+_LIMITS = Descriptor("gsc_limits")
+_VERSION = CONSTANTS["GSC_ABI_MAJOR"] << 16 | CONSTANTS["GSC_ABI_MINOR"]
+
+_contexts: dict[tuple[int, int], int] = {}
+_lock = threading.Lock()
+
+# Pinned host memory is read by the CPU; managed memory goes to the GPU.
+_HOMES = {CPU: CPU, CUDA: CUDA, CUDA_HOST: CPU, CUDA_MANAGED: CUDA}
+_NAMES = {"cpu": CPU, "cuda": CUDA}
+
+
+def context(device: tuple[int, int]) -> int:
+    """The context of a device, made at its first use and kept until the process ends."""
+    found = _contexts.get(device)
+    return found if found is not None else _create(device)
+
+
+def _create(device):
+    if device[0] not in _HOMES:
+        raise argument_error("DEVICE", f"arrays on DLPack device type {device[0]}, expected CPU "
+                                       "or CUDA")
+    home = (_HOMES[device[0]], device[1])
+    with _lock:
+        if home not in _contexts:
+            _contexts[home] = _open(home, _threads() if home[0] == CPU else 0)
+        _contexts[device] = _contexts[home]
+        return _contexts[device]
+
+
+def _threads():
+    """GSPLAT_C_THREADS, 0 if unset: as many as the process may use."""
+    text = os.environ.get("GSPLAT_C_THREADS", "0")
+    if not text.isdigit():
+        raise argument_error("INVALID_ARGUMENT", f"GSPLAT_C_THREADS is {text!r}, expected a number")
+    return int(text)
+
+
+def _open(device, threads):
+    with Call() as block:
+        desc = _DESC.pack(block, _VERSION, 0, *device, 0, 0, 0, 0, threads)
+        handle = ctypes.c_void_p()
+        status = lib.gsc_context_create(desc, ctypes.addressof(handle))
+        if status:
+            fail(status)
+        return handle.value
+
+
+def _device(name: str) -> tuple[int, int]:
+    kind, _, number = name.partition(":")
+    if kind not in _NAMES or not (number or "0").isdigit():
+        raise argument_error("DEVICE", f"device is {name!r}, expected 'cpu', 'cuda' or 'cuda:N'")
+    return _NAMES[kind], int(number or 0)
+
+
+def version() -> str:
+    """The version of the loaded library, such as "1.0.0"."""
+    return lib.gsc_version().decode()
+
+
+def build_info() -> dict:
+    """Compiler, targets and options of the loaded library."""
+    import json
+
+    return json.loads(lib.gsc_build_info_json())
+
+
+def device_count(kind: str = "cuda") -> int:
+    """How many usable devices there are; 0 GPUs without a driver is not an error.
+
+    Args:
+        kind: "cpu" or "cuda".
+    """
+    count = ctypes.c_int32()
+    status = lib.gsc_device_count(_device(kind)[0], ctypes.addressof(count))
+    if status:
+        fail(status)
+    return count.value
+
+
+def device_report(device: str = "cpu") -> dict:
+    """What the library knows of a device.
+
+    Args:
+        device: "cpu", "cuda" or "cuda:1".
+    Raises:
+        NoDevice: there is no such device.
+    """
+    import json
+
+    size = ctypes.c_size_t(4096)
+    while True:
+        buffer = ctypes.create_string_buffer(size.value)
+        status = lib.gsc_device_report_json(Device(*_device(device)), buffer,
+                                            ctypes.addressof(size))
+        if status == 0:
+            return json.loads(buffer.value)
+        if status != CONSTANTS["GSC_ERROR_BUFFER_TOO_SMALL"]:
+            fail(status)
+
+
+def limits(device: str = "cpu") -> dict[str, int]:
+    """The largest sizes that a device's backend takes: max_gaussians, max_pixels, ..."""
+    with Call("limits") as block:
+        address = _LIMITS.pack(block, *[0] * (len(_LIMITS.fields) - 1))
+        status = lib.gsc_context_limits(context(_device(device)), address)
+        if status:
+            fail(status)
+        values = dict(zip(_LIMITS.fields[1:], _LIMITS.unpack(block, address)))
+    del values["reserved"]
+    return values

@@ -1,0 +1,63 @@
+"""Reading the views inside DLPack capsules, and numpy's words for them."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+
+from ._call import DLTENSOR
+from ._errors import argument_error
+
+KINDS = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}  # numpy's letters to DLPack's codes
+NATIVE = "<" if sys.byteorder == "little" else ">"
+
+# PYFUNCTYPE keeps the GIL and looks for a Python error.
+capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
+capsule_is = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_IsValid", ctypes.pythonapi)
+)
+
+
+def fields_of(pointer):
+    """(address of the data, shape, strides or None, code, bits) of a DLTensor."""
+    data, _, _, ndim, code, bits, _, shape, strides, offset = DLTENSOR.unpack(
+        ctypes.string_at(pointer, DLTENSOR.size))
+    sizes = tuple((ctypes.c_int64 * ndim).from_address(shape)) if ndim else ()
+    steps = tuple((ctypes.c_int64 * ndim).from_address(strides)) if ndim and strides else None
+    return (data or 0) + offset, sizes, steps, code, bits
+
+
+class _View:
+    """What numpy needs to look at a DLTensor on the CPU (numpy.from_dlpack is of 1.23)."""
+
+    def __init__(self, interface, owner):
+        self.__array_interface__ = interface
+        self.owner = owner
+
+
+def as_numpy(numpy, pointer, owner):
+    """A read-only numpy array of a DLTensor on the CPU; owner is what keeps it alive."""
+    data, sizes, steps, code, bits = fields_of(pointer)
+    letters = {value: letter for letter, value in KINDS.items()}
+    if code not in letters:
+        raise argument_error("DTYPE", f"an array has DLPack type code {code}")
+    size = bits // 8
+    strides = None if steps is None else tuple(step * size for step in steps)
+    return numpy.asarray(_View(
+        {"version": 3, "shape": sizes, "typestr": f"{NATIVE}{letters[code]}{size}",
+         "data": (data, True), "strides": strides}, owner))
+
+
+def is_dense(pointer):
+    """Whether a DLTensor is row-major without gaps."""
+    _, sizes, steps, _, _ = fields_of(pointer)
+    if steps is None or 0 in sizes:
+        return True
+    expected = 1
+    for size, step in zip(reversed(sizes), reversed(steps)):
+        if size != 1 and step != expected:
+            return False
+        expected *= size
+    return True

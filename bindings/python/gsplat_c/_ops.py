@@ -1,0 +1,291 @@
+"""Nearest neighbours, SSIM, image loss and Adam."""
+
+from __future__ import annotations
+
+from ._abi import CONSTANTS
+from ._arrays import pack, pack_image, pack_output, principal, shape_of
+from ._call import TENSOR_BYTES, Call, Descriptor
+from ._context import context
+from ._errors import argument_error
+from ._lib import fail, lib
+from ._result import ImageLoss, Neighbors, Ssim, SsimGrads
+from ._scene import _SMALLEST, make_outputs, number
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Sequence
+
+    from ._types import AdamGroup, Array, Out
+
+_KNN = Descriptor("gsc_knn_args")
+_SSIM = Descriptor("gsc_ssim_args")
+_LOSS = Descriptor("gsc_image_loss_args")
+_GROUP = Descriptor("gsc_adam_group")
+_ADAM = Descriptor("gsc_adam_args")
+
+_VALID = CONSTANTS["GSC_SSIM_VALID"]
+_DECOUPLED = CONSTANTS["GSC_ADAM_DECOUPLED"]
+
+
+def _begin(block, value, name, stream):
+    """(adapter, context, stream, is float64) for the array that decides the framework."""
+    arrays = principal(value, name)
+    device = arrays.device(value)
+    block.stream = arrays.stream(device) if stream is None else stream
+    return arrays, context(device), block.stream, arrays.is_double(value)
+
+
+def knn(
+    points: Array,
+    k: int = 3,
+    queries: Array | None = None,
+    *,
+    outputs: Sequence[str] = ("indices", "distances2"),
+    index_dtype: str = "int64",
+    out: Out | None = None,
+    stream: int | None = None,
+) -> Neighbors:
+    """The exact nearest neighbours, nearest first, equal distances in index order.
+
+    Args:
+        points: float32 [N, 3].
+        k: 1 to 256.
+        queries: float32 [M, 3]; by default the points, each without itself.
+        outputs: any of indices, distances2, mean2.
+        index_dtype: "int64" or "int32".
+        out: arrays to write into, by name; dense and writable.
+        stream: as in ``rasterize``.
+
+    Returns:
+        Neighbors: indices [M, k], squared distances [M, k], mean of the squared
+        distances [M].  Fewer than k others: -1, +inf, and the mean of those there are.
+        A row with a non-finite coordinate has no neighbours: -1, +inf and NaN.
+    """
+    with Call("knn") as block:
+        if k == 0:
+            raise argument_error("INVALID_ARGUMENT", "k is 0, expected 1 to 256")
+        arrays, handle, stream, double = _begin(block, points, "points", stream)
+        rows = shape_of(points if queries is None else queries)[:1]
+        width = max(k, 0)
+        shapes = {"indices": (index_dtype, (*rows, width)), "distances2": (None, (*rows, width)),
+                  "mean2": (None, rows)}
+        if index_dtype not in ("int32", "int64"):
+            raise argument_error("DTYPE", f"index_dtype is {index_dtype!r}, expected 'int64' or "
+                                          "'int32'")
+        values, address = make_outputs(block, arrays, points, double, outputs, out, tuple(shapes),
+                                       shapes.__getitem__)
+        args = _KNN.pack(block, 0, k, pack(block, points, "points"),
+                         pack(block, queries, "queries"), address.get("indices", 0),
+                         address.get("distances2", 0), address.get("mean2", 0), 0)
+        status = lib.gsc_knn(handle, args, stream)
+        if status:
+            fail(status)
+        return Neighbors(values)
+
+
+def _window(window, sigma):
+    """The window's fields; the C struct's zeros mean "default", a caller's are wrong."""
+    if window == 0:
+        raise argument_error("INVALID_ARGUMENT", "window is 0, expected odd, 1 to 33")
+    if sigma == 0:
+        raise argument_error("INVALID_ARGUMENT", "sigma is 0, expected more")
+    return window or 0, sigma or 0.0
+
+
+def _map_shape(image, window, valid):
+    shape = shape_of(image)
+    if not valid or len(shape) != 4:
+        return shape
+    inset = (window or 11) - 1
+    return (*shape[:2], max(shape[2] - inset, 0), max(shape[3] - inset, 0))
+
+
+def ssim(
+    image: Array,
+    target: Array,
+    *,
+    window: int | None = None,
+    sigma: float | None = None,
+    c1: float | None = None,
+    c2: float | None = None,
+    valid: bool = False,
+    outputs: Sequence[str] = ("mean",),
+    out: Out | None = None,
+    stream: int | None = None,
+) -> Ssim:
+    """Structural similarity of images, with a Gaussian window and zeros outside the image.
+
+    Args:
+        image, target: float32 [B, C, H, W], any strides.
+        window: odd, 1 to 33 pixels; default 11.
+        sigma: of the window, pixels; default 1.5.
+        c1, c2: stabilisers; default 0.01^2 and 0.03^2, for values from 0 to 1.
+        valid: only the windows that lie inside the image.
+        outputs: any of mean, map.
+        out: arrays to write into, by name; dense and writable.
+        stream: as in ``rasterize``.
+
+    Returns:
+        Ssim: mean [], map [B, C, H, W] (valid: [B, C, H - window + 1, W - window + 1]).
+    """
+    with Call("ssim") as block:
+        arrays, handle, stream, double = _begin(block, image, "image", stream)
+        shapes = {"mean": (None, ()), "map": (None, _map_shape(image, window, valid))}
+        values, address = make_outputs(block, arrays, image, double, outputs, out, tuple(shapes),
+                                       shapes.__getitem__)
+        args = _SSIM.pack(block, _VALID if valid else 0, *_window(window, sigma),
+                          number(c1, _SMALLEST), number(c2, _SMALLEST), 0,
+                          pack_image(block, image, "image"), pack_image(block, target, "target"),
+                          address.get("map", 0), address.get("mean", 0), 0, 0, 0, 0)
+        status = lib.gsc_ssim_forward(handle, args, stream)
+        if status:
+            fail(status)
+        return Ssim(values)
+
+
+def ssim_backward(
+    image: Array,
+    target: Array,
+    *,
+    grad_mean: Array | None = None,
+    grad_map: Array | None = None,
+    wrt: Sequence[str] = ("image",),
+    window: int | None = None,
+    sigma: float | None = None,
+    c1: float | None = None,
+    c2: float | None = None,
+    valid: bool = False,
+    out: Out | None = None,
+    stream: int | None = None,
+) -> SsimGrads:
+    """Derivatives of a loss by the images of ``ssim``.
+
+    Args:
+        grad_mean: [] or [1], derivative of the loss by the mean; or
+        grad_map: by the map, shaped as it is, any strides.
+        wrt: any of image, target.
+        out: arrays to write into, by name; dense and writable.
+        image, target, window, sigma, c1, c2, valid, stream: as in ``ssim``.
+
+    Returns:
+        SsimGrads: image [B, C, H, W], target [B, C, H, W].
+    """
+    with Call("ssim_backward") as block:
+        arrays, handle, stream, double = _begin(block, image, "image", stream)
+        shape = shape_of(image)
+        values, address = make_outputs(block, arrays, image, double, wrt, out,
+                                       ("image", "target"), lambda name: (None, shape))
+        args = _SSIM.pack(block, _VALID if valid else 0, *_window(window, sigma),
+                          number(c1, _SMALLEST), number(c2, _SMALLEST), 0,
+                          pack_image(block, image, "image"), pack_image(block, target, "target"),
+                          0, 0, pack_image(block, grad_map, "grad_map"),
+                          pack(block, grad_mean, "grad_mean"), address.get("image", 0),
+                          address.get("target", 0))
+        status = lib.gsc_ssim_backward(handle, args, stream)
+        if status:
+            fail(status)
+        return SsimGrads(values)
+
+
+def image_loss(
+    image: Array,
+    target: Array,
+    *,
+    mask: Array | None = None,
+    l1_weight: float = 0.8,
+    l2_weight: float = 0.0,
+    ssim_weight: float = 0.2,
+    grad_scale: float = 1.0,
+    window: int | None = None,
+    sigma: float | None = None,
+    c1: float | None = None,
+    c2: float | None = None,
+    valid: bool = False,
+    outputs: Sequence[str] = ("loss",),
+    out: Out | None = None,
+    stream: int | None = None,
+) -> ImageLoss:
+    """l1 mean|x - y| + l2 mean(x - y)^2 + ssim (1 - mean SSIM), and its gradient, in one pass.
+
+    The default weights are those of 3D Gaussian splatting's training.
+
+    Args:
+        image: float32 [B, C, H, W], any strides.
+        target: the same shape; float32, or uint8 read as value / 255.
+        mask: [B, H, W] or [H, W], float32, bool or uint8; weights every mean.
+        grad_scale: the derivative of something larger by this loss.
+        window, sigma, c1, c2, valid: as in ``ssim``.
+        outputs: any of loss, parts, grad_image.
+        out: arrays to write into, by name; dense and writable.
+        stream: as in ``rasterize``.
+
+    Returns:
+        ImageLoss: loss [], parts [3] (mean|x - y|, mean(x - y)^2, mean SSIM),
+        grad_image [B, C, H, W].
+    """
+    with Call("image_loss") as block:
+        arrays, handle, stream, double = _begin(block, image, "image", stream)
+        shapes = {"loss": (None, ()), "parts": (None, (3,)), "grad_image": (None, shape_of(image))}
+        values, address = make_outputs(block, arrays, image, double, outputs, out, tuple(shapes),
+                                       shapes.__getitem__)
+        args = _LOSS.pack(block, _VALID if valid else 0, *_window(window, sigma),
+                          number(c1, _SMALLEST), number(c2, _SMALLEST), l1_weight, l2_weight,
+                          ssim_weight, number(grad_scale, _SMALLEST), 0,
+                          pack_image(block, image, "image"), pack_image(block, target, "target"),
+                          pack_image(block, mask, "mask"), address.get("loss", 0),
+                          address.get("parts", 0), address.get("grad_image", 0))
+        status = lib.gsc_image_loss(handle, args, stream)
+        if status:
+            fail(status)
+        return ImageLoss(values)
+
+
+_GROUP_KEYS = frozenset(_GROUP.fields)
+
+
+def adam_step(
+    groups: Sequence[AdamGroup],
+    *,
+    visible: Array | None = None,
+    decoupled: bool = False,
+    stream: int | None = None,
+) -> None:
+    """One step of Adam, in place, for every group in one call.
+
+    Args:
+        groups: mappings with parameter, gradient, moment1, moment2, all of one shape
+            [N, ..] and float32, and lr; and, where not the default, beta1 (0.9), beta2
+            (0.999), epsilon (1e-8), weight_decay (0) and step (1, 2, .. for bias
+            correction, default 0: none).  parameter and the moments must be dense.
+        visible: [N] bool, uint8 or int32; rows with 0 keep parameter and moments.
+        decoupled: weight decay as in AdamW.
+        stream: as in ``rasterize``.
+    """
+    groups = list(groups)
+    if not groups:
+        return
+    extra = len(groups) * (4 * TENSOR_BYTES + _GROUP.size) if len(groups) > 8 else 0
+    with Call("adam_step", extra) as block:
+        for group in groups:
+            unknown = [key for key in group if key not in _GROUP_KEYS]
+            missing = [key for key in ("parameter", "gradient", "moment1", "moment2", "lr")
+                       if key not in group]
+            if unknown or missing:
+                word, keys = ("unknown", unknown) if unknown else ("missing", missing)
+                raise argument_error("INVALID_ARGUMENT", f"a group has {word} {keys[0]!r}")
+        _, handle, stream, _ = _begin(block, groups[0]["parameter"], "parameter", stream)
+        tensors = [[pack_output(block, group["parameter"], "parameter"),
+                    pack(block, group["gradient"], "gradient"),
+                    pack_output(block, group["moment1"], "moment1"),
+                    pack_output(block, group["moment2"], "moment2")] for group in groups]
+        # The groups follow each other without a gap: nothing else is packed in between.
+        packed = [_GROUP.pack_plain(block, *four, group["lr"], number(group.get("beta1"), -1.0),
+                                    number(group.get("beta2"), -1.0),
+                                    number(group.get("epsilon"), -1.0),
+                                    group.get("weight_decay", 0.0), group.get("step", 0))
+                  for four, group in zip(tensors, groups)]
+        args = _ADAM.pack(block, _DECOUPLED if decoupled else 0, len(groups), packed[0],
+                          _GROUP.size, pack(block, visible, "visible"))
+        status = lib.gsc_adam_step(handle, args, stream)
+        if status:
+            fail(status)
