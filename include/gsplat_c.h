@@ -333,6 +333,7 @@ typedef struct gsc_raster_grads {
     const DLTensor *background;  /* shaped as the input, summed over cameras if [channels] */
 } gsc_raster_grads;
 
+/* buffers: state and intersections as render left them, moved or copied as you like. */
 GSC_API gsc_status gsc_raster_backward(gsc_context *context, const gsc_raster_args *args,
                                        const gsc_raster_buffers *buffers,
                                        const gsc_raster_info *info, const gsc_raster_grads *grads,

@@ -2,5 +2,5 @@
 # Builds into build/ and runs `gsplat-c bench` with the arguments given.
 . "$(dirname "$0")/common.sh"
 
-sh scripts/build.sh build -Dtools=enabled tools/gsplat-c
+sh scripts/build.sh build -Dtools=enabled -Dgpu=auto tools/gsplat-c
 exec build/tools/gsplat-c bench "$@"

@@ -6,7 +6,10 @@
 
 out=${OUT:-demo.png}
 size=${SIZE:-1280x720}
-sh scripts/build.sh build -Dtools=enabled tools/gsplat-c
+# The demo renders on the CPU: a new build folder goes without the CUDA images.
+gpu=
+[ -e build/build.ninja ] || gpu=-Dgpu=disabled
+sh scripts/build.sh build -Dtools=enabled $gpu tools/gsplat-c
 if [ -z "${SCENE:-}" ]; then
     SCENE=build/demo_scene.ply
     CAMERAS=build/demo_cameras.json

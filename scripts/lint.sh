@@ -6,7 +6,7 @@
 for compiler in gcc clang; do
     say "== $compiler, warnings are errors"
     CC=$compiler sh scripts/build.sh build-lint/$compiler -Dwerror=true -Dtests=enabled \
-        -Dtools=enabled
+        -Dtools=enabled -Dgpu_targets=90
 done
 say "== clang-format"
 sh scripts/format.sh --check

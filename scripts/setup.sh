@@ -2,12 +2,13 @@
 # Installs what is missing for one purpose:
 #
 #   scripts/setup.sh demo     compiler, meson, ninja, cJSON, libpng
-#   scripts/setup.sh test     the same, cmocka, and .venv with numpy, pytest and torch
+#   scripts/setup.sh test     the same, cmocka, and .venv with numpy, pytest, torch and NVRTC
 #   scripts/setup.sh lint     the same as demo, clang, clang-format and clang-tidy
 #
 # On Debian and Ubuntu it calls apt-get (through sudo if need be); elsewhere it says
 # what to install.  Quick when everything is there.
 #
+#   GSPLAT_C_CUDA=0             no NVRTC in .venv: the library is built for the CPU only
 #   GSPLAT_C_TORCH=0            no torch in .venv; the tests that need it are skipped
 #   GSPLAT_C_TORCH_INDEX=URL    take torch from this package index, one with CPU-only
 #                               wheels, instead of the default one with its CUDA libraries
@@ -119,15 +120,27 @@ install_torch() {
     fi && .venv/bin/python -c 'import torch'
 }
 
+# NVRTC compiles the device code; neither a CUDA toolkit nor a GPU is needed.
+install_nvrtc() {
+    [ "${GSPLAT_C_CUDA:-1}" != 0 ] || return 0
+    say "installing into .venv: NVRTC (about 90 MB to fetch; GSPLAT_C_CUDA=0 goes without)"
+    pip_install --no-deps -r tests/requirements-cuda.txt
+}
+
 # The stamp names what was installed: this script, the requirement files and the choices.
 install_python_packages() {
     stamp=.venv/setup-stamp
     key=$(cat scripts/setup.sh tests/requirements*.txt | cksum)
     key="$key $(python3 -V) torch=${GSPLAT_C_TORCH:-1} ${GSPLAT_C_TORCH_INDEX:-}"
+    key="$key cuda=${GSPLAT_C_CUDA:-1}"
     [ "$(cat $stamp 2>/dev/null || true)" != "$key" ] || return 0
     make_venv
     say "installing into .venv: numpy and pytest"
     pip_install -r tests/requirements.txt
+    install_nvrtc || {
+        say "NVRTC could not be installed: the library will be for the CPU only" >&2
+        return 0 # and no stamp: the next run tries again
+    }
     if [ "${GSPLAT_C_TORCH:-1}" != 0 ] && ! .venv/bin/python -c 'import torch' 2>/dev/null; then
         say "installing into .venv: torch (about 2.5 GB to fetch; GSPLAT_C_TORCH=0 goes without)"
         install_torch || {

@@ -11,7 +11,7 @@ fi
 export GSPLAT_C_GOLDEN
 say "golden data: $GSPLAT_C_GOLDEN"
 
-sh scripts/build.sh build -Dtests=enabled -Dtools=enabled ${GSPLAT_C_MESON_OPTIONS:-}
+sh scripts/build.sh build -Dtests=enabled -Dtools=enabled -Dgpu=auto ${GSPLAT_C_MESON_OPTIONS:-}
 
 failed=
 meson test -C build --no-rebuild --print-errorlogs || failed="$failed meson"
@@ -19,9 +19,10 @@ grep -hE '^\[  (PASSED|FAILED|SKIPPED)' build/meson-logs/testlog.txt || true
 
 GSPLAT_C_LIBRARY="$root/build/libgsplat_c.so"
 GSPLAT_C_BUILD="$root/build"
+GSPLAT_C_COMMAND="$root/build/tools/gsplat-c"
 PYTHONPATH="$root/bindings/python"
 PYTHONDONTWRITEBYTECODE=1
-export GSPLAT_C_LIBRARY GSPLAT_C_BUILD PYTHONPATH PYTHONDONTWRITEBYTECODE
+export GSPLAT_C_LIBRARY GSPLAT_C_BUILD GSPLAT_C_COMMAND PYTHONPATH PYTHONDONTWRITEBYTECODE
 for folder in tests bindings/python/tests; do
     python3 -m pytest -q -rs -p no:cacheprovider $folder || failed="$failed $folder"
 done

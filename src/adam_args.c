@@ -31,13 +31,12 @@ static gsc_status check_scalars(const gsc__checker *checker, uint32_t index,
     const char *function = checker->function;
     char name[NAME_SIZE];
     GSC__TRY(gsc__check_finite(function, field_name(index, "lr", name), group->lr));
-    GSC__TRY(check_beta(checker, field_name(index, "beta1", name), group->beta1, 0.9,
-                        &out->beta1));
-    GSC__TRY(check_beta(checker, field_name(index, "beta2", name), group->beta2, 0.999,
-                        &out->beta2));
+    GSC__TRY(check_beta(checker, field_name(index, "beta1", name), group->beta1, 0.9, &out->beta1));
+    GSC__TRY(
+        check_beta(checker, field_name(index, "beta2", name), group->beta2, 0.999, &out->beta2));
     GSC__TRY(gsc__check_finite(function, field_name(index, "epsilon", name), group->epsilon));
-    GSC__TRY(gsc__check_finite(function, field_name(index, "weight_decay", name),
-                               group->weight_decay));
+    GSC__TRY(
+        gsc__check_finite(function, field_name(index, "weight_decay", name), group->weight_decay));
     if (group->step < 0) {
         return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: %s is %d, expected 0 or more", function,
                          field_name(index, "step", name), group->step);
@@ -70,8 +69,7 @@ static gsc_status parameter_shape(const gsc__checker *checker, const char *name,
 }
 
 static gsc_status check_required(const gsc__checker *checker, uint32_t index, const char *field,
-                                 const DLTensor *tensor, const gsc__shape *shape,
-                                 gsc_real **data) {
+                                 const DLTensor *tensor, const gsc__shape *shape, gsc_real **data) {
     char name[NAME_SIZE];
     field_name(index, field, name);
     GSC__TRY(gsc__require(checker, name, tensor));
@@ -79,8 +77,8 @@ static gsc_status check_required(const gsc__checker *checker, uint32_t index, co
 }
 
 /* One mask for all groups, whose first dimensions must agree with it. */
-static gsc_status check_visible(const gsc__checker *checker, const DLTensor *visible,
-                                int64_t rows, gsc__visible_rows *out) {
+static gsc_status check_visible(const gsc__checker *checker, const DLTensor *visible, int64_t rows,
+                                gsc__visible_rows *out) {
     const gsc__shape shape = gsc__shape1(rows);
     void *data;
     GSC__TRY(gsc__tensor_dense(checker, "visible", visible, GSC__BOOL | GSC__UINT8 | GSC__INT32,
@@ -106,10 +104,10 @@ static gsc_status check_tensors(const gsc__checker *checker, uint32_t index,
     char name[NAME_SIZE];
     gsc__shape shape;
     gsc_real *gradient;
-    GSC__TRY(parameter_shape(checker, field_name(index, "parameter", name), group->parameter,
-                             &shape));
-    GSC__TRY(check_required(checker, index, "parameter", group->parameter, &shape,
-                            &out->parameter));
+    GSC__TRY(
+        parameter_shape(checker, field_name(index, "parameter", name), group->parameter, &shape));
+    GSC__TRY(
+        check_required(checker, index, "parameter", group->parameter, &shape, &out->parameter));
     GSC__TRY(check_required(checker, index, "gradient", group->gradient, &shape, &gradient));
     GSC__TRY(check_required(checker, index, "moment1", group->moment1, &shape, &out->moment1));
     GSC__TRY(check_required(checker, index, "moment2", group->moment2, &shape, &out->moment2));
@@ -129,12 +127,10 @@ static gsc_status check_groups(const gsc__checker *checker, const gsc_adam_args 
         char name[NAME_SIZE];
         snprintf(name, sizeof name, "groups[%u]", i);
         GSC__TRY(gsc__args_copy_sized(checker->function, name, &group, sizeof group, theirs,
-                                      args->group_stride,
-                                      GSC__SIZE_THROUGH(gsc_adam_group, step)));
+                                      args->group_stride, GSC__SIZE_THROUGH(gsc_adam_group, step)));
         out->groups[i].decoupled = (args->flags & GSC_ADAM_DECOUPLED) != 0;
         GSC__TRY(check_scalars(checker, i, &group, &out->groups[i]));
-        GSC__TRY(check_tensors(checker, i, &group, args->visible, &out->groups[i],
-                               &out->visible));
+        GSC__TRY(check_tensors(checker, i, &group, args->visible, &out->groups[i], &out->visible));
     }
     return GSC_OK;
 }

@@ -12,8 +12,7 @@ typedef struct gsc__adam {
 } gsc__adam;
 
 /* On success the caller frees out with gsc__adam_release. */
-gsc_status gsc__adam_args(const gsc__checker *checker, const gsc_adam_args *theirs,
-                          gsc__adam *out);
+gsc_status gsc__adam_args(const gsc__checker *checker, const gsc_adam_args *theirs, gsc__adam *out);
 void gsc__adam_release(gsc__adam *adam);
 
 #endif

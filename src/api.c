@@ -74,8 +74,8 @@ gsc_status gsc_adam_step(gsc_context *context, const gsc_adam_args *args, void *
     GSC__TRY(gsc__adam_args(&checker, args, &adam));
     gsc_status status = GSC_OK;
     if (adam.count > 0) {
-        status = context->backend->adam_step(context, adam.groups, adam.count, &adam.visible,
-                                             stream);
+        status =
+            context->backend->adam_step(context, adam.groups, adam.count, &adam.visible, stream);
     }
     gsc__adam_release(&adam);
     return status;

@@ -27,9 +27,8 @@ gsc_status gsc_raster_sizes(gsc_context *context, const gsc_raster_args *args,
 }
 
 gsc_status gsc_raster_project(gsc_context *context, const gsc_raster_args *args,
-                              const gsc_raster_buffers *buffers,
-                              const gsc_raster_outputs *outputs, gsc_raster_info *info,
-                              void *stream) {
+                              const gsc_raster_buffers *buffers, const gsc_raster_outputs *outputs,
+                              gsc_raster_info *info, void *stream) {
     gsc__raster_call call;
     gsc__raster_buffers ours;
     gsc__raster_outputs results;
@@ -50,9 +49,8 @@ gsc_status gsc_raster_project(gsc_context *context, const gsc_raster_args *args,
 }
 
 gsc_status gsc_raster_render(gsc_context *context, const gsc_raster_args *args,
-                             const gsc_raster_buffers *buffers,
-                             const gsc_raster_outputs *outputs, const gsc_raster_info *info,
-                             const DLTensor *overflow, void *stream) {
+                             const gsc_raster_buffers *buffers, const gsc_raster_outputs *outputs,
+                             const gsc_raster_info *info, const DLTensor *overflow, void *stream) {
     static const char function[] = "raster_render";
     const gsc__shape scalar_shapes[] = {{.ndim = 0}, {.ndim = 1, .dims = {1}}};
     gsc__raster_call call;

@@ -12,8 +12,7 @@ struct gsc_raster_saved {
 };
 
 static void release_blocks(gsc_raster_saved *saved, void *stream) {
-    gsc__context_release(saved->context, saved->intersections, saved->intersections_bytes,
-                         stream);
+    gsc__context_release(saved->context, saved->intersections, saved->intersections_bytes, stream);
     gsc__context_release(saved->context, saved->state, saved->state_bytes, stream);
 }
 
@@ -40,10 +39,10 @@ static gsc_status project_and_render(const gsc__raster_call *call,
     gsc__raster_buffers buffers = {.state = saved->state, .state_bytes = saved->state_bytes};
     gsc__scratch scratch;
     GSC__TRY(gsc__scratch_provide(&scratch, context, "raster_forward: scratch",
-                                  saved->info.forward_scratch_bytes, call->stream,
-                                  &buffers.scratch, &buffers.scratch_bytes));
-    gsc_status status = context->backend->raster_project(context, &call->raster, &buffers,
-                                                         outputs, &saved->info, call->stream);
+                                  saved->info.forward_scratch_bytes, call->stream, &buffers.scratch,
+                                  &buffers.scratch_bytes));
+    gsc_status status = context->backend->raster_project(context, &call->raster, &buffers, outputs,
+                                                         &saved->info, call->stream);
     if (status == GSC_OK) status = alloc_intersections(saved, call->stream);
     if (status == GSC_OK && saved->info.forward_scratch_bytes > buffers.scratch_bytes) {
         gsc__scratch_release(&scratch);
@@ -70,9 +69,8 @@ gsc_status gsc_raster_forward(gsc_context *context, const gsc_raster_args *args,
     if (saved) *saved = NULL;
     GSC__TRY(gsc__raster_begin(&call, "raster_forward", context, args, NULL, stream));
     GSC__TRY(gsc__raster_outputs_args(&call.checker, &call.raster, outputs, true, &results));
-    gsc_raster_saved made = {.context = context,
-                             .info = call.sizes,
-                             .state_bytes = call.sizes.state_bytes};
+    gsc_raster_saved made = {
+        .context = context, .info = call.sizes, .state_bytes = call.sizes.state_bytes};
     GSC__TRY(gsc__context_alloc(context, made.state_bytes, "raster_forward: state", stream,
                                 &made.state));
     gsc_status status = project_and_render(&call, &results, &made);

@@ -4,8 +4,7 @@
 
 #include <math.h>
 
-static gsc_status check_size(const char *function, const char *what, size_t size,
-                             size_t minimum) {
+static gsc_status check_size(const char *function, const char *what, size_t size, size_t minimum) {
     if (size < minimum) {
         return gsc__fail(GSC_ERROR_ABI, "%s: struct_size of %s is %zu, expected at least %zu",
                          function, what, size, minimum);
@@ -75,13 +74,13 @@ gsc_status gsc__check_flags(const char *function, const char *what, uint32_t fla
 
 gsc_status gsc__check_finite(const char *function, const char *what, float value) {
     if (isfinite(value)) return GSC_OK;
-    return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: %s is %g, expected a finite number",
-                     function, what, (double)value);
+    return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: %s is %g, expected a finite number", function,
+                     what, (double)value);
 }
 
 gsc_status gsc__check_not_negative(const char *function, const char *what, float value) {
     GSC__TRY(gsc__check_finite(function, what, value));
     if (value >= 0.0f) return GSC_OK;
-    return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: %s is %g, expected 0 or more", function,
-                     what, (double)value);
+    return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: %s is %g, expected 0 or more", function, what,
+                     (double)value);
 }

@@ -28,8 +28,7 @@ gsc_status gsc__args_check_result(const char *function, const char *what, const 
                                   size_t minimum);
 
 /* GSC_ERROR_INVALID_ARGUMENT if flags has a bit outside `known`. */
-gsc_status gsc__check_flags(const char *function, const char *what, uint32_t flags,
-                            uint32_t known);
+gsc_status gsc__check_flags(const char *function, const char *what, uint32_t flags, uint32_t known);
 
 /* GSC_ERROR_INVALID_ARGUMENT if value is NaN or infinite. */
 gsc_status gsc__check_finite(const char *function, const char *what, float value);

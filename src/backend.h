@@ -29,6 +29,8 @@ typedef struct gsc__raster {
     const gsc_real *intrinsics;     /* [C, 4] */
     const gsc_real *position;       /* [C, 3] */
     const gsc_real *background;     /* [1 or C, channels] */
+    /* Whether they are in host memory, which a CUDA context then reads during the call. */
+    bool host_view, host_projection, host_intrinsics, host_position, host_background;
     const gsc_real *pixel_weights;  /* [C, H, W] */
     const gsc_real *means;          /* [N, 3] */
     const gsc_real *opacities;      /* [N] */
@@ -147,6 +149,9 @@ typedef struct gsc__backend {
     const char *name;
     gsc_status (*open)(gsc_context *context); /* sets context->device_data */
     void (*close)(gsc_context *context);
+    /* Memory of the device for contexts without an allocator; NULL: host memory. */
+    void *(*alloc)(gsc_context *context, size_t bytes, void *stream);
+    void (*free)(gsc_context *context, void *data, void *stream);
 
     /* Fills the sizes of info that are known (see gsc_raster_sizes). */
     gsc_status (*raster_sizes)(const gsc_context *context, const gsc__raster *raster,

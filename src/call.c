@@ -37,6 +37,7 @@ gsc_status gsc__raster_sizes(const gsc_context *context, const gsc__raster *rast
     sizes->struct_size = sizeof *sizes;
     if (info && info->intersections > 0) {
         sizes->intersections = info->intersections;
+        sizes->intersections_bytes = info->intersections_bytes;
         sizes->intersections_min_bytes = info->intersections_min_bytes;
     }
     return context->backend->raster_sizes(context, raster, sizes);

@@ -113,7 +113,10 @@ gsc_status gsc_context_limits(const gsc_context *context, gsc_limits *limits) {
 
 static void *raw_alloc(gsc_context *context, size_t bytes, void *stream) {
     const gsc_allocator *allocator = &context->allocator;
-    if (!allocator->alloc) return gsc__aligned_alloc(bytes, GSC__BUFFER_ALIGNMENT);
+    if (!allocator->alloc) {
+        if (context->backend->alloc) return context->backend->alloc(context, bytes, stream);
+        return gsc__aligned_alloc(bytes, GSC__BUFFER_ALIGNMENT);
+    }
     return allocator->alloc(allocator->user, bytes, GSC__BUFFER_ALIGNMENT, context->device,
                             stream);
 }
@@ -151,10 +154,12 @@ gsc_status gsc__context_alloc(gsc_context *context, size_t bytes, const char *wh
 void gsc__context_release(gsc_context *context, void *data, size_t bytes, void *stream) {
     const gsc_allocator *allocator = &context->allocator;
     if (!data) return;
-    if (!allocator->free) {
-        gsc__aligned_free(data);
-    } else {
+    if (allocator->free) {
         allocator->free(allocator->user, data, bytes, context->device, stream);
+    } else if (context->backend->free) {
+        context->backend->free(context, data, stream);
+    } else {
+        gsc__aligned_free(data);
     }
 }
 

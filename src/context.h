@@ -14,7 +14,7 @@ struct gsc_context {
     gsc_log_fn *log;
     void *log_user;
     int32_t log_level;
-    void *device_data; /* the backend's; the thread pool of a CPU context */
+    void *device_data; /* the backend's: the thread pool of a CPU context, gsc__gpu of a CUDA one */
 };
 
 /* Memory on the context's device, 256-byte aligned, from the caller's allocator or

@@ -14,7 +14,8 @@ gsc_status gsc__device_backend(const char *function, DLDevice device,
 
 /* Whether memory of device `memory` can be used by a context on `device`. */
 bool gsc__device_can_use(DLDevice device, DLDevice memory);
-/* Whether the processor can read memory of that device. */
+/* Whether it is the processor's memory, pinned or not; managed memory is not, as a kernel
+ * may be writing it. */
 bool gsc__device_is_host(DLDevice memory);
 
 #endif

@@ -8,23 +8,23 @@
 static _Thread_local char last_message[512];
 static _Thread_local int32_t last_cuda_code;
 
-#define GSC__STATUSES(X)           \
-    X(GSC_OK)                      \
-    X(GSC_ERROR_INVALID_ARGUMENT)  \
-    X(GSC_ERROR_SHAPE)             \
-    X(GSC_ERROR_DTYPE)             \
-    X(GSC_ERROR_LAYOUT)            \
-    X(GSC_ERROR_DEVICE)            \
-    X(GSC_ERROR_ABI)               \
-    X(GSC_ERROR_UNSUPPORTED)       \
-    X(GSC_ERROR_OUT_OF_MEMORY)     \
-    X(GSC_ERROR_BUFFER_TOO_SMALL)  \
-    X(GSC_ERROR_NO_DRIVER)         \
-    X(GSC_ERROR_NO_DEVICE)         \
-    X(GSC_ERROR_NO_KERNEL_IMAGE)   \
-    X(GSC_ERROR_CUDA)              \
-    X(GSC_ERROR_OVERFLOW)          \
-    X(GSC_ERROR_STATE)             \
+#define GSC__STATUSES(X)          \
+    X(GSC_OK)                     \
+    X(GSC_ERROR_INVALID_ARGUMENT) \
+    X(GSC_ERROR_SHAPE)            \
+    X(GSC_ERROR_DTYPE)            \
+    X(GSC_ERROR_LAYOUT)           \
+    X(GSC_ERROR_DEVICE)           \
+    X(GSC_ERROR_ABI)              \
+    X(GSC_ERROR_UNSUPPORTED)      \
+    X(GSC_ERROR_OUT_OF_MEMORY)    \
+    X(GSC_ERROR_BUFFER_TOO_SMALL) \
+    X(GSC_ERROR_NO_DRIVER)        \
+    X(GSC_ERROR_NO_DEVICE)        \
+    X(GSC_ERROR_NO_KERNEL_IMAGE)  \
+    X(GSC_ERROR_CUDA)             \
+    X(GSC_ERROR_OVERFLOW)         \
+    X(GSC_ERROR_STATE)            \
     X(GSC_ERROR_INTERNAL)
 
 const char *gsc_status_name(gsc_status status) {

@@ -18,9 +18,9 @@ gsc_status gsc__fail_cuda(gsc_status status, int32_t code, const char *format, .
     GSC__PRINTF(3, 4);
 
 /* Returns from the calling function if expression is a failure. */
-#define GSC__TRY(expression)                     \
-    do {                                         \
-        gsc_status try_status_ = (expression);   \
+#define GSC__TRY(expression)                           \
+    do {                                               \
+        gsc_status try_status_ = (expression);         \
         if (try_status_ != GSC_OK) return try_status_; \
     } while (0)
 

@@ -57,8 +57,7 @@ static gsc_status check_options(const gsc__checker *checker, const image_options
 static gsc_status check_size(const gsc__checker *checker, const image_options *options,
                              int32_t window, image_size *size) {
     const char *function = checker->function;
-    const gsc__shape any =
-        gsc__shape4(GSC__ANY('B'), GSC__ANY('C'), GSC__ANY('H'), GSC__ANY('W'));
+    const gsc__shape any = gsc__shape4(GSC__ANY('B'), GSC__ANY('C'), GSC__ANY('H'), GSC__ANY('W'));
     GSC__TRY(gsc__require(checker, "image", options->image));
     GSC__TRY(gsc__tensor_shape(checker, "image", options->image, GSC__REAL, &any, 1, NULL));
     const int64_t *shape = options->image->shape;
@@ -84,8 +83,8 @@ static gsc_status check_size(const gsc__checker *checker, const image_options *o
                          "GSC_SSIM_VALID",
                          function, text, window, window);
     }
-    *size = (image_size){(int32_t)shape[0], (int32_t)shape[1], (int32_t)shape[2],
-                         (int32_t)shape[3]};
+    *size =
+        (image_size){(int32_t)shape[0], (int32_t)shape[1], (int32_t)shape[2], (int32_t)shape[3]};
     return GSC_OK;
 }
 
@@ -95,9 +94,8 @@ static gsc__shape full_shape(const image_size *size) {
     return gsc__shape4(size->batch, size->channels, size->height, size->width);
 }
 
-static gsc_status check_image(const gsc__checker *checker, const char *name,
-                              const DLTensor *tensor, uint32_t dtypes, gsc__shape shape,
-                              bool output, gsc__image *image) {
+static gsc_status check_image(const gsc__checker *checker, const char *name, const DLTensor *tensor,
+                              uint32_t dtypes, gsc__shape shape, bool output, gsc__image *image) {
     int64_t strides[GSC__MAX_DIMS];
     memset(image, 0, sizeof *image);
     GSC__TRY(gsc__tensor_strided(checker, name, tensor, dtypes, &shape, 1, NULL, output,

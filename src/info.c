@@ -3,11 +3,15 @@
 #include "build_config.h"
 #include "cpu/cpu.h"
 #include "device.h"
+#if GSC_HAVE_GPU
+#include "gpu/gpu.h"
+#endif
 #include "json.h"
 #include "limits.h"
 #include "system.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 
 uint32_t gsplat_c_abi_version(void) {
     return GSC_ABI_VERSION;
@@ -21,19 +25,16 @@ const char *gsc_version(void) {
 
 static char build_info[2048];
 
-/* Target names stand in one string, separated by spaces or commas. */
-static void write_targets(gsc__json *json, const char *targets) {
+/* Every source file was compiled for the same targets. */
+static void write_gpu_targets(gsc__json *json) {
     gsc__json_begin(json, "gpu_targets", '[');
-    while (*targets) {
-        char name[64];
-        size_t length = strcspn(targets, " ,");
-        size_t kept = length < sizeof name ? length : sizeof name - 1;
-        memcpy(name, targets, kept);
-        name[kept] = '\0';
-        if (length > 0) gsc__json_string(json, NULL, name);
-        targets += length;
-        targets += strspn(targets, " ,");
+#if GSC_HAVE_GPU
+    for (size_t i = 0; i < gsc__kernel_image_count; ++i) {
+        char target[GSC__GPU_TARGET_SIZE];
+        if (strcmp(gsc__kernel_images[i].source, gsc__kernel_images[0].source) != 0) continue;
+        gsc__json_string(json, NULL, gsc__kernel_image_target(&gsc__kernel_images[i], target));
     }
+#endif
     gsc__json_end(json, ']');
 }
 
@@ -50,7 +51,7 @@ static void write_build_info(void) {
     for (int i = 0; gsc__cpu_isa_name(i); ++i)
         gsc__json_string(&json, NULL, gsc__cpu_isa_name(i));
     gsc__json_end(&json, ']');
-    write_targets(&json, GSC_BUILD_GPU_TARGETS);
+    write_gpu_targets(&json);
     gsc__json_end(&json, '}');
     gsc__json_finish(&json);
 }
@@ -95,6 +96,44 @@ static void write_cpu_report(gsc__json *json, const gsc__backend *backend) {
     gsc__json_end(json, '}');
 }
 
+#if GSC_HAVE_GPU
+static void write_gpu_report(gsc__json *json, DLDevice where, const gsc__gpu_device *device) {
+    char name[GSC__DEVICE_NAME_SIZE], capability[32], driver[32], target[GSC__GPU_TARGET_SIZE];
+    const int version = device->driver->version;
+    const gsc__kernel_image *image =
+        gsc__kernel_image_choose(gsc__kernel_images, gsc__kernel_image_count, gsc__kernel_images[0].source,
+                              device->major, device->minor);
+    snprintf(capability, sizeof capability, "%d.%d", device->major, device->minor);
+    snprintf(driver, sizeof driver, "%d.%d", version / 1000, version % 1000 / 10);
+    gsc__json_begin(json, NULL, '{');
+    gsc__json_string(json, "device", gsc__device_name(where, name));
+    gsc__json_string(json, "name", device->name);
+    gsc__json_string(json, "compute_capability", capability);
+    gsc__json_string(json, "image", image ? gsc__kernel_image_target(image, target) : "none");
+    gsc__json_string(json, "driver_cuda_version", driver);
+    gsc__json_integer(json, "multiprocessors", device->multiprocessors);
+    gsc__json_integer(json, "memory_bytes", device->memory);
+    write_limits(json);
+    gsc__json_end(json, '}');
+}
+#endif
+
+static gsc_status write_report(const char *function, gsc__json *json, DLDevice device,
+                               const gsc__backend *backend) {
+#if GSC_HAVE_GPU
+    if (device.device_type == kDLCUDA) {
+        gsc__gpu_device found;
+        GSC__TRY(gsc__gpu_device_query(function, device.device_id, &found));
+        write_gpu_report(json, device, &found);
+        return GSC_OK;
+    }
+#endif
+    (void)function;
+    (void)device;
+    write_cpu_report(json, backend);
+    return GSC_OK;
+}
+
 gsc_status gsc_device_report_json(DLDevice device, char *buffer, size_t *size) {
     static const char function[] = "device_report_json";
     const gsc__backend *backend;
@@ -102,7 +141,7 @@ gsc_status gsc_device_report_json(DLDevice device, char *buffer, size_t *size) {
     GSC__TRY(gsc__device_backend(function, device, &backend));
     const size_t given = buffer ? *size : 0;
     gsc__json json = {.buffer = buffer, .size = given};
-    write_cpu_report(&json, backend);
+    GSC__TRY(write_report(function, &json, device, backend));
     *size = gsc__json_finish(&json);
     if (!buffer || given >= *size) return GSC_OK;
     return gsc__fail(GSC_ERROR_BUFFER_TOO_SMALL, "%s: buffer has %zu bytes, expected at least %zu",

@@ -9,7 +9,7 @@
 typedef struct gsc__json {
     char *buffer;
     size_t size;
-    size_t used;  /* characters of the text so far, without the NUL */
+    size_t used;   /* characters of the text so far, without the NUL */
     int continued; /* the next element follows another one */
 } gsc__json;
 

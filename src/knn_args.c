@@ -36,8 +36,7 @@ gsc_status gsc__knn_args(const gsc__checker *checker, const gsc_knn_args *theirs
                          checker->function, out->k, GSC__MAX_KNN_K);
     }
     GSC__TRY(gsc__require(checker, "points", args.points));
-    GSC__TRY(check_points(checker, "points", args.points, 'N', &out->points,
-                          &out->points_count));
+    GSC__TRY(check_points(checker, "points", args.points, 'N', &out->points, &out->points_count));
     out->queries_count = out->points_count;
     if (args.queries) {
         GSC__TRY(check_points(checker, "queries", args.queries, 'M', &out->queries,

@@ -35,13 +35,13 @@ typedef struct worker {
 } worker;
 
 struct gsc__pool {
-    int threads;        /* wanted, with the caller */
-    int started;        /* workers that run */
-    bool start_tried;   /* in the process `owner` */
-    bool spins;         /* there is a processor for every thread */
-    int64_t owner;      /* process whose workers these are */
-    worker *workers;    /* [threads - 1] */
-    gsc__mutex mutex;   /* for sleeping and waking only */
+    int threads;      /* wanted, with the caller */
+    int started;      /* workers that run */
+    bool start_tried; /* in the process `owner` */
+    bool spins;       /* there is a processor for every thread */
+    int64_t owner;    /* process whose workers these are */
+    worker *workers;  /* [threads - 1] */
+    gsc__mutex mutex; /* for sleeping and waking only */
     gsc__condition wake, done;
 
     /* The process in which a caller holds the pool; 0 or another process: free. */
@@ -69,8 +69,7 @@ static void run_piece(gsc__range_fn *fn, void *arg, int64_t count, int64_t grain
     fn(arg, begin, end, thread);
 }
 
-static void run_alone(int64_t count, int64_t grain, int64_t pieces, gsc__range_fn *fn,
-                      void *arg) {
+static void run_alone(int64_t count, int64_t grain, int64_t pieces, gsc__range_fn *fn, void *arg) {
     for (int64_t piece = 0; piece < pieces; ++piece) run_piece(fn, arg, count, grain, piece, 0);
 }
 

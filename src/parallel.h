@@ -25,7 +25,6 @@ typedef void gsc__range_fn(void *arg, int64_t begin, int64_t end, int thread);
  * thread alone, as thread 0 of scratch of its own: scratch indexed by thread must
  * belong to the call, never to the pool.  Safe after fork: the child starts
  * threads of its own. */
-void gsc__parallel_for(gsc__pool *pool, int64_t count, int64_t grain, gsc__range_fn *fn,
-                       void *arg);
+void gsc__parallel_for(gsc__pool *pool, int64_t count, int64_t grain, gsc__range_fn *fn, void *arg);
 
 #endif

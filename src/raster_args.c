@@ -1,6 +1,7 @@
 #include "raster_args.h"
 
 #include "args.h"
+#include "device.h"
 #include "limits.h"
 
 #include <math.h>
@@ -82,12 +83,17 @@ static gsc_status check_scalars(const gsc__checker *checker, const gsc_raster_ar
 
 /* ------------------------------------------------------------------- cameras */
 
+static bool is_on_host(const DLTensor *tensor) {
+    return tensor && gsc__device_is_host(tensor->device);
+}
+
 /* Column-major or row-major, [C, 4, 4] is how C becomes known. */
 static gsc_status check_view(const gsc__checker *checker, const DLTensor *view,
                              gsc__raster *out) {
     const gsc__shape any = gsc__per_camera(gsc__shape3(GSC__ANY('C'), 4, 4));
     GSC__TRY(gsc__require(checker, "view", view));
     GSC__TRY(gsc__camera_in(checker, "view", view, any, &out->view));
+    out->host_view = is_on_host(view);
     int64_t cameras = view->ndim == 3 ? view->shape[0] : 1;
     if (cameras < 1) {
         return gsc__fail(GSC_ERROR_SHAPE, "%s: view is [0, 4, 4], expected at least 1 camera",
@@ -115,6 +121,9 @@ static gsc_status check_cameras(const gsc__checker *checker, const gsc_raster_ar
                             gsc__per_camera(gsc__shape3(c, 4, 4)), &out->projection));
     GSC__TRY(gsc__camera_in(checker, "intrinsics", args->intrinsics,
                             gsc__per_camera(gsc__shape2(c, 4)), &out->intrinsics));
+    out->host_projection = is_on_host(args->projection);
+    out->host_intrinsics = is_on_host(args->intrinsics);
+    out->host_position = is_on_host(args->position);
     return gsc__camera_in(checker, "position", args->position,
                           gsc__per_camera(gsc__shape2(c, 3)), &out->position);
 }
@@ -130,6 +139,7 @@ static gsc_status check_background(const gsc__checker *checker, const DLTensor *
     GSC__TRY(gsc__tensor_dense(&where, "background", background, GSC__REAL, shapes, 2, &which,
                                &data));
     out->background = data;
+    out->host_background = is_on_host(background);
     out->background_stride = which == 1 ? out->channels : 0;
     return GSC_OK;
 }

@@ -34,12 +34,12 @@ static gsc_status per_axis(const gsc__checker *checker, const char *name, const 
 static gsc_status per_pixel_outputs(const gsc__checker *checker, const gsc__raster *raster,
                                     const gsc_raster_outputs *outputs, gsc__raster_outputs *out) {
     const gsc__shape pixels = pixel_shape(raster);
-    GSC__TRY(gsc__real_out(checker, "outputs.color", outputs->color, color_shape(raster),
-                           &out->color));
+    GSC__TRY(
+        gsc__real_out(checker, "outputs.color", outputs->color, color_shape(raster), &out->color));
     GSC__TRY(gsc__real_out(checker, "outputs.alpha", outputs->alpha, pixels, &out->alpha));
     GSC__TRY(gsc__real_out(checker, "outputs.depth", outputs->depth, pixels, &out->depth));
-    GSC__TRY(gsc__real_out(checker, "outputs.inv_depth", outputs->inv_depth, pixels,
-                           &out->inv_depth));
+    GSC__TRY(
+        gsc__real_out(checker, "outputs.inv_depth", outputs->inv_depth, pixels, &out->inv_depth));
     return gsc__real_out(checker, "outputs.median_depth", outputs->median_depth, pixels,
                          &out->median_depth);
 }
@@ -58,8 +58,7 @@ static gsc_status projected_outputs(const gsc__checker *checker, const gsc__rast
     GSC__TRY(gsc__real_out(checker, "outputs.depths", outputs->depths, each, &out->depths));
     GSC__TRY(gsc__real_out(checker, "outputs.conics", outputs->conics,
                            gsc__per_camera(gsc__shape3(c, n, 3)), &out->conics));
-    return gsc__real_out(checker, "outputs.opacities", outputs->opacities, each,
-                         &out->opacities);
+    return gsc__real_out(checker, "outputs.opacities", outputs->opacities, each, &out->opacities);
 }
 
 static gsc_status statistic_outputs(const gsc__checker *checker, const gsc__raster *raster,
@@ -76,8 +75,8 @@ static gsc_status statistic_outputs(const gsc__checker *checker, const gsc__rast
                          "%s: outputs.%s is wanted, but pixel_weights is missing",
                          checker->function, weighted);
     }
-    GSC__TRY(gsc__real_out(checker, "outputs.weight_sum", outputs->weight_sum, each,
-                           &out->weight_sum));
+    GSC__TRY(
+        gsc__real_out(checker, "outputs.weight_sum", outputs->weight_sum, each, &out->weight_sum));
     GSC__TRY(gsc__int32_out(checker, "outputs.weight_count", outputs->weight_count, each,
                             &out->weight_count));
     GSC__TRY(gsc__real_out(checker, "outputs.weight_blend", outputs->weight_blend, each,
@@ -104,8 +103,8 @@ gsc_status gsc__raster_outputs_args(const gsc__checker *checker, const gsc__rast
 /* ----------------------------------------------------------------- gradients */
 
 /* A gradient by something that was not given. */
-static gsc_status check_wanted(const gsc__checker *checker, const char *name,
-                               const DLTensor *grad, const void *input) {
+static gsc_status check_wanted(const gsc__checker *checker, const char *name, const DLTensor *grad,
+                               const void *input) {
     if (!grad || input) return GSC_OK;
     return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: grads.%s is wanted, but %s is not given",
                      checker->function, name, name);
@@ -114,8 +113,7 @@ static gsc_status check_wanted(const gsc__checker *checker, const char *name,
 static gsc_status incoming_grads(const gsc__checker *checker, const gsc__raster *raster,
                                  const gsc_raster_grads *grads, gsc__raster_grads *out) {
     const gsc__shape pixels = pixel_shape(raster);
-    GSC__TRY(gsc__real_in(checker, "grads.color", grads->color, color_shape(raster),
-                          &out->color));
+    GSC__TRY(gsc__real_in(checker, "grads.color", grads->color, color_shape(raster), &out->color));
     GSC__TRY(gsc__real_in(checker, "grads.alpha", grads->alpha, pixels, &out->alpha));
     GSC__TRY(gsc__real_in(checker, "grads.depth", grads->depth, pixels, &out->depth));
     return gsc__real_in(checker, "grads.inv_depth", grads->inv_depth, pixels, &out->inv_depth);
@@ -133,8 +131,8 @@ static gsc_status geometry_grads(const gsc__checker *checker, const gsc__raster 
     GSC__TRY(check_wanted(checker, "scales", grads->scales, raster->scales));
     GSC__TRY(check_wanted(checker, "rotations", grads->rotations, raster->rotations));
     GSC__TRY(check_wanted(checker, "covariances", grads->covariances, raster->covariances));
-    GSC__TRY(gsc__real_out(checker, "grads.scales", grads->scales, gsc__shape2(n, 3),
-                           &out->scales));
+    GSC__TRY(
+        gsc__real_out(checker, "grads.scales", grads->scales, gsc__shape2(n, 3), &out->scales));
     GSC__TRY(gsc__real_out(checker, "grads.rotations", grads->rotations, gsc__shape2(n, 4),
                            &out->rotations));
     GSC__TRY(gsc__real_out(checker, "grads.covariances", grads->covariances, gsc__shape2(n, 6),
@@ -163,8 +161,7 @@ static gsc_status appearance_grads(const gsc__checker *checker, const gsc__raste
     out->colors = colors;
     GSC__TRY(gsc__real_out(checker, "grads.sh", grads->sh,
                            gsc__shape3(n, raster->sh_coefficients, 3), &out->sh));
-    return gsc__real_out(checker, "grads.sh_dc", grads->sh_dc, gsc__shape3(n, 1, 3),
-                         &out->sh_dc);
+    return gsc__real_out(checker, "grads.sh_dc", grads->sh_dc, gsc__shape3(n, 1, 3), &out->sh_dc);
 }
 
 static gsc_status camera_grads(const gsc__checker *checker, const gsc__raster *raster,

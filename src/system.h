@@ -10,10 +10,14 @@
 #if defined(_WIN32)
 typedef struct { void *handle; } gsc__mutex;     /* SRWLOCK */
 typedef struct { void *handle; } gsc__condition; /* CONDITION_VARIABLE */
+typedef struct { void *handle; } gsc__once;      /* INIT_ONCE */
+#define GSC__ONCE_INIT {0}
 #else
 #include <pthread.h>
 typedef pthread_mutex_t gsc__mutex;
 typedef pthread_cond_t gsc__condition;
+typedef pthread_once_t gsc__once;
+#define GSC__ONCE_INIT PTHREAD_ONCE_INIT
 #endif
 
 void gsc__mutex_init(gsc__mutex *mutex);
@@ -25,6 +29,8 @@ void gsc__condition_init(gsc__condition *condition);
 void gsc__condition_destroy(gsc__condition *condition);
 void gsc__condition_wait(gsc__condition *condition, gsc__mutex *mutex);
 void gsc__condition_broadcast(gsc__condition *condition);
+/* Runs a function by the first caller; the others return when it is done. */
+void gsc__once_run(gsc__once *once, void (*run)(void));
 
 typedef struct gsc__thread gsc__thread;
 /* NULL if the system has no thread to give.  All signals are blocked in it. */

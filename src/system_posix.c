@@ -57,6 +57,10 @@ void gsc__condition_broadcast(gsc__condition *condition) {
     pthread_cond_broadcast(condition);
 }
 
+void gsc__once_run(gsc__once *once, void (*run)(void)) {
+    pthread_once(once, run);
+}
+
 struct gsc__thread {
     pthread_t handle;
     void (*run)(void *arg);

@@ -49,8 +49,8 @@ static const char *dtypes_text(uint32_t dtypes, char text[64]) {
     size_t used = 0;
     for (int i = 0; i < KNOWN_TYPES; ++i) {
         if (!(dtypes & known_types[i].bit)) continue;
-        int length = snprintf(text + used, 64 - used, "%s%s", used ? " or " : "",
-                              known_types[i].name);
+        int length =
+            snprintf(text + used, 64 - used, "%s%s", used ? " or " : "", known_types[i].name);
         used += (size_t)length;
     }
     return text;
@@ -63,8 +63,8 @@ gsc_status gsc__require(const gsc__checker *checker, const char *name, const DLT
     return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: %s is missing", checker->function, name);
 }
 
-static gsc_status check_dtype(const gsc__checker *checker, const char *name,
-                              const DLTensor *tensor, uint32_t dtypes) {
+static gsc_status check_dtype(const gsc__checker *checker, const char *name, const DLTensor *tensor,
+                              uint32_t dtypes) {
     for (int i = 0; i < KNOWN_TYPES; ++i) {
         if ((dtypes & known_types[i].bit) && tensor->dtype.code == known_types[i].code &&
             tensor->dtype.bits == known_types[i].bits && tensor->dtype.lanes == 1) {
@@ -102,17 +102,16 @@ static gsc_status check_view(const gsc__checker *checker, const char *name,
     }
     for (int32_t i = 0; i < tensor->ndim; ++i) {
         if (tensor->shape[i] < 0) {
-            return gsc__fail(GSC_ERROR_SHAPE,
-                             "%s: dimension %d of %s is %lld, expected 0 or more",
+            return gsc__fail(GSC_ERROR_SHAPE, "%s: dimension %d of %s is %lld, expected 0 or more",
                              checker->function, i, name, (long long)tensor->shape[i]);
         }
     }
     return GSC_OK;
 }
 
-static gsc_status check_shape(const gsc__checker *checker, const char *name,
-                              const DLTensor *tensor, uint32_t dtypes, const gsc__shape *shapes,
-                              int32_t count, int32_t *which) {
+static gsc_status check_shape(const gsc__checker *checker, const char *name, const DLTensor *tensor,
+                              uint32_t dtypes, const gsc__shape *shapes, int32_t count,
+                              int32_t *which) {
     GSC__TRY(check_view(checker, name, tensor));
     GSC__TRY(check_dtype(checker, name, tensor, dtypes));
     for (int32_t i = 0; i < count; ++i) {
@@ -135,8 +134,7 @@ static gsc_status check_extent(const gsc__checker *checker, const char *name,
     uint64_t item = bytes;
     for (int32_t i = 0; i < tensor->ndim; ++i) {
         uint64_t steps = (uint64_t)tensor->shape[i] - 1;
-        uint64_t stride =
-            strides[i] < 0 ? (uint64_t)(-(strides[i] + 1)) + 1 : (uint64_t)strides[i];
+        uint64_t stride = strides[i] < 0 ? (uint64_t)(-(strides[i] + 1)) + 1 : (uint64_t)strides[i];
         if (steps == 0 || stride == 0) continue;
         if (stride > limit / item / steps || steps * stride * item > limit - bytes) {
             return gsc__fail(GSC_ERROR_OVERFLOW, "%s: %s spans more than %lld bytes",
@@ -187,8 +185,8 @@ static void dense_strides(const DLTensor *tensor, int64_t strides[GSC__MAX_DIMS]
     }
 }
 
-static gsc_status check_dense(const gsc__checker *checker, const char *name,
-                              const DLTensor *tensor, const int64_t *dense) {
+static gsc_status check_dense(const gsc__checker *checker, const char *name, const DLTensor *tensor,
+                              const int64_t *dense) {
     if (!tensor->strides) return GSC_OK;
     for (int32_t i = 0; i < tensor->ndim; ++i) {
         if (tensor->shape[i] == 1 || tensor->strides[i] == dense[i]) continue;
@@ -214,9 +212,9 @@ static gsc_status check_no_overlap(const gsc__checker *checker, const char *name
 
 /* ------------------------------------------------------------------- tensors */
 
-gsc_status gsc__tensor_shape(const gsc__checker *checker, const char *name,
-                             const DLTensor *tensor, uint32_t dtypes, const gsc__shape *shapes,
-                             int32_t count, int32_t *which) {
+gsc_status gsc__tensor_shape(const gsc__checker *checker, const char *name, const DLTensor *tensor,
+                             uint32_t dtypes, const gsc__shape *shapes, int32_t count,
+                             int32_t *which) {
     GSC__TRY(check_shape(checker, name, tensor, dtypes, shapes, count, which));
     return check_device(checker, name, tensor);
 }
@@ -247,9 +245,9 @@ static gsc_status check_memory(const gsc__checker *checker, const char *name,
     return first_element(checker, name, tensor, data);
 }
 
-gsc_status gsc__tensor_dense(const gsc__checker *checker, const char *name,
-                             const DLTensor *tensor, uint32_t dtypes, const gsc__shape *shapes,
-                             int32_t count, int32_t *which, void **data) {
+gsc_status gsc__tensor_dense(const gsc__checker *checker, const char *name, const DLTensor *tensor,
+                             uint32_t dtypes, const gsc__shape *shapes, int32_t count,
+                             int32_t *which, void **data) {
     int64_t strides[GSC__MAX_DIMS];
     *data = NULL;
     if (!tensor) return GSC_OK;
@@ -269,8 +267,8 @@ gsc_status gsc__tensor_strided(const gsc__checker *checker, const char *name,
     return check_no_overlap(checker, name, tensor, strides);
 }
 
-gsc_status gsc__tensor_bytes(const gsc__checker *checker, const char *name,
-                             const DLTensor *tensor, size_t needed, void **data, size_t *bytes) {
+gsc_status gsc__tensor_bytes(const gsc__checker *checker, const char *name, const DLTensor *tensor,
+                             size_t needed, void **data, size_t *bytes) {
     const gsc__shape shape = gsc__shape1(GSC__ANY('B'));
     *bytes = 0;
     GSC__TRY(gsc__tensor_dense(checker, name, tensor, GSC__UINT8, &shape, 1, NULL, data));

@@ -27,15 +27,15 @@ gsc_status gsc__require(const gsc__checker *checker, const char *name, const DLT
 
 /* Checks dtype, device and shape, and gives the index of the first of `count` shapes that
  * fits (which NULL: not wanted).  Does not look at strides or data. */
-gsc_status gsc__tensor_shape(const gsc__checker *checker, const char *name,
-                             const DLTensor *tensor, uint32_t dtypes, const gsc__shape *shapes,
-                             int32_t count, int32_t *which);
+gsc_status gsc__tensor_shape(const gsc__checker *checker, const char *name, const DLTensor *tensor,
+                             uint32_t dtypes, const gsc__shape *shapes, int32_t count,
+                             int32_t *which);
 
 /* The same, and that the tensor is dense, aligned and has data.  *data is NULL only if
  * tensor is; a tensor without elements gets a pointer that may not be followed. */
-gsc_status gsc__tensor_dense(const gsc__checker *checker, const char *name,
-                             const DLTensor *tensor, uint32_t dtypes, const gsc__shape *shapes,
-                             int32_t count, int32_t *which, void **data);
+gsc_status gsc__tensor_dense(const gsc__checker *checker, const char *name, const DLTensor *tensor,
+                             uint32_t dtypes, const gsc__shape *shapes, int32_t count,
+                             int32_t *which, void **data);
 
 /* gsc__tensor_dense of one shape and one type. */
 gsc_status gsc__real_in(const gsc__checker *checker, const char *name, const DLTensor *tensor,
@@ -62,7 +62,7 @@ gsc_status gsc__tensor_strided(const gsc__checker *checker, const char *name,
 
 /* A byte buffer: dense uint8 [bytes], 256-byte aligned, of at least `needed` bytes.
  * tensor NULL gives NULL and 0. */
-gsc_status gsc__tensor_bytes(const gsc__checker *checker, const char *name,
-                             const DLTensor *tensor, size_t needed, void **data, size_t *bytes);
+gsc_status gsc__tensor_bytes(const gsc__checker *checker, const char *name, const DLTensor *tensor,
+                             size_t needed, void **data, size_t *bytes);
 
 #endif

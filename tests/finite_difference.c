@@ -110,8 +110,10 @@ static double derivative(const probe *p, const motion *m, double step, double ex
         double near_change, far_change;
         if (!loss_change(p, m, step, origin, &near_change)) continue;
         if (!loss_change(p, m, 2 * step, origin, &far_change)) continue;
+        double before = result, margin = TOLERANCE / 10 * (fabs(expected) + scale / 100);
         result = (8 * near_change - far_change) / (12 * step);
-        if (isnan(expected) || fabs(result - expected) <= TOLERANCE / 10 * (fabs(expected) + scale / 100)) break;
+        if (isnan(expected) || fabs(result - expected) <= margin) break;
+        if (fabs(result - before) <= margin) break; /* settled on something else */
     }
     memcpy(values, origin, count * sizeof *origin);
     if (m->options) raster_scene_project(p->s, m->options);
@@ -271,8 +273,8 @@ int differences_check(const char *title, gsc_context *context, scene *s,
     return wrong;
 }
 
-double difference_along(gsc_context *context, scene *s, const gradients *upstream,
-                        double *values, const double *direction, size_t count, double step) {
+double difference_along(gsc_context *context, scene *s, const gradients *upstream, double *values,
+                        const double *direction, size_t count, double step) {
     const motion m = {.values = values, .direction = direction, .count = count};
     probe p;
     probe_open(&p, context, s, upstream);

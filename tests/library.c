@@ -1,8 +1,10 @@
 #include "library.h"
 
 #include "real.h"
+#include "reference.h"
 #include "tensors.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -310,4 +312,40 @@ void library_grads(const scene *s, const library_options *options, tensors *set,
     shapes d = shapes_of(s, options);
     set_upstream(s, &d, set, g, grads);
     set_grads(s, &d, set, g, grads);
+}
+
+static void mute(const scene *s, gradients *g, size_t pixel) {
+    size_t area = (size_t)s->height * (size_t)s->width, channels = (size_t)s->channels;
+    size_t camera = pixel / area, inside = pixel % area;
+    for (size_t c = 0; g->by_color && c < channels; c++) {
+        bool last = (s->flags & GSC_RASTER_PIXEL_LAST) != 0;
+        size_t first = (camera * channels + c) * area + inside;
+        g->by_color[last ? pixel * channels + c : first] = 0;
+    }
+    if (g->by_alpha) g->by_alpha[pixel] = 0;
+    if (g->by_depth) g->by_depth[pixel] = 0;
+    if (g->by_inv_depth) g->by_inv_depth[pixel] = 0;
+}
+
+/* One sample more or less changes alpha or depth by much more than rounding does. */
+int library_mute_flips(gsc_context *context, const scene *s, gradients *g) {
+    size_t pixels = scene_pixels(s);
+    frame got = {.color = reals_alloc(pixels * (size_t)s->channels)};
+    frame wanted = {.alpha = reals_alloc(pixels), .depth = reals_alloc(pixels)};
+    got.alpha = reals_alloc(pixels);
+    got.depth = reals_alloc(pixels);
+    int flips = 0;
+    gsc_status status = library_forward(context, s, NULL, &got, NULL);
+    reference_render(s, &wanted);
+    for (size_t p = 0; status == GSC_OK && p < pixels; p++) {
+        if (fabs(got.alpha[p] - wanted.alpha[p]) < 3e-5 &&
+            fabs(got.depth[p] - wanted.depth[p]) < 1e-4 * (1 + wanted.depth[p])) {
+            continue;
+        }
+        mute(s, g, p);
+        flips++;
+    }
+    frame_free(&got);
+    frame_free(&wanted);
+    return flips;
 }

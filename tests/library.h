@@ -38,6 +38,11 @@ void library_outputs(const scene *s, const library_options *options, tensors *se
 void library_grads(const scene *s, const library_options *options, tensors *set, const gradients *g,
                    gsc_raster_grads *grads);
 
+/* Zeroes the upstream gradients of pixels where a threshold decides otherwise in the
+ * library's rounding than in the reference's: there the gradients differ by right.
+ * Returns their number. */
+int library_mute_flips(gsc_context *context, const scene *s, gradients *g);
+
 /* The scene with every value rounded as the library's type stores it, so that the
  * reference sees the same numbers. */
 void library_round(scene *s);

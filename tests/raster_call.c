@@ -31,16 +31,18 @@ void raster_call_forward(raster_call *call) {
     require(gsc_raster_sizes(call->context, &call->args, &call->info), "sizes");
     call->buffers.state = tensors_bytes(&call->set, call->info.state_bytes);
     require(gsc_raster_project(call->context, &call->args, &call->buffers, &call->outputs,
-                               &call->info, NULL), "project");
+                               &call->info, NULL),
+            "project");
     if (call->info.intersections_bytes) {
         call->buffers.intersections = tensors_bytes(&call->set, call->info.intersections_bytes);
     }
     require(gsc_raster_render(call->context, &call->args, &call->buffers, &call->outputs,
-                              &call->info, NULL, NULL), "render");
+                              &call->info, NULL, NULL),
+            "render");
 }
 
-void raster_call_open(raster_call *call, gsc_context *context,
-                      const raster_scene_options *options, void (*change)(scene *s)) {
+void raster_call_open(raster_call *call, gsc_context *context, const raster_scene_options *options,
+                      void (*change)(scene *s)) {
     memset(call, 0, sizeof *call);
     call->context = context;
     raster_scene_make(&call->s, options);
@@ -60,15 +62,16 @@ void raster_call_close(raster_call *call) {
 
 const DLTensor **raster_call_grad(gsc_raster_grads *g, int i) {
     const DLTensor **fields[RASTER_GRADS] = {
-        &g->means, &g->opacities, &g->scales, &g->rotations, &g->covariances, &g->colors, &g->sh,
-        &g->sh_dc, &g->means2d, &g->means2d_abs, &g->view, &g->position, &g->background};
+        &g->means,  &g->opacities, &g->scales,    &g->rotations, &g->covariances,
+        &g->colors, &g->sh,        &g->sh_dc,     &g->means2d,   &g->means2d_abs,
+        &g->view,   &g->position,  &g->background};
     return fields[i];
 }
 
 const char *raster_call_grad_name(int i) {
     static const char *const names[RASTER_GRADS] = {
-        "means", "opacities", "scales", "rotations", "covariances", "colors", "sh", "sh_dc",
-        "means2d", "means2d_abs", "view", "position", "background"};
+        "means", "opacities", "scales",      "rotations", "covariances", "colors",    "sh",
+        "sh_dc", "means2d",   "means2d_abs", "view",      "position",    "background"};
     return names[i];
 }
 

@@ -22,8 +22,8 @@ typedef struct raster_call {
 } raster_call;
 
 /* change (may be NULL) alters the scene before it becomes tensors. */
-void raster_call_open(raster_call *call, gsc_context *context,
-                      const raster_scene_options *options, void (*change)(scene *s));
+void raster_call_open(raster_call *call, gsc_context *context, const raster_scene_options *options,
+                      void (*change)(scene *s));
 void raster_call_close(raster_call *call);
 
 /* The scene's own tensors anew, after its arrays changed. */

@@ -153,11 +153,10 @@ static void make_geometry(scene *s, const raster_scene_options *o, uint64_t *ran
         double norm = 0;
         for (int j = 0; j < 3; j++) {
             for (int m = 0; m < 3; m++) {
-                s->means[3 * i + (size_t)j] +=
-                    s->view[at(s, m, j)] * (p[m] - s->view[at(s, m, 3)]);
+                s->means[3 * i + (size_t)j] += s->view[at(s, m, j)] * (p[m] - s->view[at(s, m, 3)]);
             }
-            double size = raster_random(random, log(or_real(o->size_min, 1.5)),
-                                        log(or_real(o->size_max, 6)));
+            double size =
+                raster_random(random, log(or_real(o->size_min, 1.5)), log(or_real(o->size_max, 6)));
             s->scales[3 * i + (size_t)j] = exp(size) * z / k[0];
         }
         double *q = s->rotations + 4 * i;

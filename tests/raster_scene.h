@@ -7,22 +7,22 @@
 /* Zero in a field means the default that is named. */
 typedef struct raster_scene_options {
     uint64_t seed;
-    uint32_t flags;                            /* GSC_RASTER_* */
-    int width, height;                         /* 37 x 29 */
-    int gaussians;                             /* 10; negative: none */
-    int cameras;                               /* 1 */
-    int channels;                              /* 3; without sh */
-    int sh_coefficients, sh_degree;            /* 0: colours instead */
+    uint32_t flags;                 /* GSC_RASTER_* */
+    int width, height;              /* 37 x 29 */
+    int gaussians;                  /* 10; negative: none */
+    int cameras;                    /* 1 */
+    int channels;                   /* 3; without sh */
+    int sh_coefficients, sh_degree; /* 0: colours instead */
     bool sh_split, colors_per_camera, covariances;
-    bool projection;                           /* instead of intrinsics */
-    bool position;                             /* given, and not the view's centre */
-    int background_rows;                       /* 0: no background */
-    float scale_modifier, blur;                /* as in gsc_raster_args */
-    double off_centre;                         /* principal point, fraction of the size */
-    double opacity_min, opacity_max;           /* 0.2 and 0.9 */
-    double size_min, size_max;                 /* standard deviations: 1.5 and 6 pixels */
-    double spread;                             /* of the means over the image: 1 */
-    double depth_min, depth_max;               /* 2 and 6 */
+    bool projection;                 /* instead of intrinsics */
+    bool position;                   /* given, and not the view's centre */
+    int background_rows;             /* 0: no background */
+    float scale_modifier, blur;      /* as in gsc_raster_args */
+    double off_centre;               /* principal point, fraction of the size */
+    double opacity_min, opacity_max; /* 0.2 and 0.9 */
+    double size_min, size_max;       /* standard deviations: 1.5 and 6 pixels */
+    double spread;                   /* of the means over the image: 1 */
+    double depth_min, depth_max;     /* 2 and 6 */
 } raster_scene_options;
 
 void raster_scene_make(scene *s, const raster_scene_options *options);
@@ -38,13 +38,7 @@ void raster_scene_view_slope(const scene *s, const double screw[6], const double
                              double *slope);
 
 /* Upstream gradients, uniform in [-1, 1]. */
-enum {
-    BY_COLOR = 1,
-    BY_ALPHA = 2,
-    BY_DEPTH = 4,
-    BY_INV_DEPTH = 8,
-    BY_ALL = 15
-};
+enum { BY_COLOR = 1, BY_ALPHA = 2, BY_DEPTH = 4, BY_INV_DEPTH = 8, BY_ALL = 15 };
 void raster_scene_upstream(const scene *s, unsigned which, uint64_t seed, gradients *g);
 
 /* Uniform in [low, high). */

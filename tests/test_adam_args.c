@@ -171,7 +171,8 @@ static void every_tensor_is_checked(void **state) {
         tensors[1][t].strides[0] = 16;
         snprintf(message, sizeof message,
                  "adam_step: groups[1].%s has stride 16 in dimension 0, expected 8 (dense "
-                 "row-major)", names[t]);
+                 "row-major)",
+                 names[t]);
         expect(GSC_ERROR_LAYOUT, message);
 
         reset(state);
@@ -182,8 +183,8 @@ static void every_tensor_is_checked(void **state) {
         if (t == 0) continue;
         reset(state);
         VIEW(&tensors[1][t], 5, 8);
-        snprintf(message, sizeof message,
-                 "adam_step: groups[1].%s is [5, 8], expected [5, 2, 4]", names[t]);
+        snprintf(message, sizeof message, "adam_step: groups[1].%s is [5, 8], expected [5, 2, 4]",
+                 names[t]);
         expect(GSC_ERROR_SHAPE, message);
     }
     reset(state);
@@ -254,14 +255,10 @@ static void broken_descriptors(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup(name, reset)
     const struct CMUnitTest tests[] = {
-        TEST(groups_arrive),
-        TEST(defaults_are_filled_in),
-        TEST(no_groups_are_fine),
-        TEST(parameters_without_elements_have_no_rows),
-        TEST(visible_rows),
-        TEST(every_tensor_is_checked),
-        TEST(broken_scalars),
-        TEST(broken_descriptors),
+        TEST(groups_arrive),      TEST(defaults_are_filled_in),
+        TEST(no_groups_are_fine), TEST(parameters_without_elements_have_no_rows),
+        TEST(visible_rows),       TEST(every_tensor_is_checked),
+        TEST(broken_scalars),     TEST(broken_descriptors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -58,7 +58,8 @@ static void newer_caller_with_a_new_field_set_is_refused(void **state) {
     newer theirs = {sizeof theirs, 1, 2, &theirs, 0, 1};
     known ours;
     char message[128];
-    snprintf(message, sizeof message, "f: byte %zu of args is set, this library knows %zu bytes of it",
+    snprintf(message, sizeof message,
+             "f: byte %zu of args is set, this library knows %zu bytes of it",
              offsetof(newer, fifth), sizeof(known));
     expect_failure(copy(&ours, &theirs), GSC_ERROR_ABI, message);
 }

@@ -113,8 +113,7 @@ static void flags_and_levels(void **state) {
     assert_int_equal(context->log_level, GSC_LOG_DEBUG);
     gsc_context_free(context);
     desc.flags = 2;
-    expect(GSC_ERROR_INVALID_ARGUMENT,
-           "context_create: flags is 0x2, expected bits of 0x1 only");
+    expect(GSC_ERROR_INVALID_ARGUMENT, "context_create: flags is 0x2, expected bits of 0x1 only");
     desc.flags = 0;
     desc.log_level = 5;
     expect(GSC_ERROR_INVALID_ARGUMENT, "context_create: log_level is 5, expected 0 to 4");
@@ -128,8 +127,7 @@ typedef struct heap {
     int refuse;
 } heap;
 
-static void *heap_alloc(void *user, size_t bytes, size_t alignment, DLDevice device,
-                        void *stream) {
+static void *heap_alloc(void *user, size_t bytes, size_t alignment, DLDevice device, void *stream) {
     heap *h = user;
     (void)device;
     (void)stream;

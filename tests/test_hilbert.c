@@ -48,34 +48,38 @@ static uint32_t *order_of(int threads, const gsc_real *points, int64_t count, in
     return result;
 }
 
-/* Points of a full lattice in random order, around place. */
-static gsc_real *lattice(gsc_real place, gsc_real spacing) {
-    gsc_real *points = allocate(LATTICE, 3 * sizeof *points);
+/* The side^3 points of a full lattice in random order, from place on in x. */
+static void make_lattice(gsc_real *points, uint32_t side, gsc_real place, gsc_real spacing) {
     uint32_t numbers[LATTICE];
-    for (uint32_t i = 0; i < LATTICE; ++i) {
+    const uint32_t count = side * side * side;
+    for (uint32_t i = 0; i < count; ++i) {
         uint32_t j = (uint32_t)(next_random() % (i + 1));
         numbers[i] = numbers[j];
         numbers[j] = i;
     }
-    for (int i = 0; i < LATTICE; ++i) {
+    for (uint32_t i = 0; i < count; ++i) {
         uint32_t number = numbers[i];
-        for (int axis = 0; axis < 3; ++axis, number /= SIDE)
-            points[3 * i + axis] = place + spacing * (gsc_real)(number % SIDE);
+        for (uint32_t axis = 0; axis < 3; ++axis, number /= side)
+            points[3 * i + axis] = (axis == 0 ? place : 0) + spacing * (gsc_real)(number % side);
     }
-    return points;
 }
 
-/* The curve goes from cell to cell through a face. */
-static void check_steps(const gsc_real *points, const uint32_t *order, gsc_real spacing) {
-    bool *seen = calloc(LATTICE, sizeof *seen);
-    for (int i = 0; i < LATTICE; ++i) {
-        assert_true(order[i] < LATTICE && !seen[order[i]]);
-        seen[order[i]] = true;
+/* The curve goes from cell to cell through a face: the part of order that begins with the
+ * first of points first to first + count - 1 holds them all, each beside the one before. */
+static void check_steps(const gsc_real *points, const uint32_t *order, uint32_t first,
+                        uint32_t count, gsc_real spacing) {
+    bool *seen = calloc(count, sizeof *seen);
+    assert_non_null(seen);
+    while (*order - first >= count) ++order;
+    for (uint32_t i = 0; i < count; ++i) {
+        uint32_t number = order[i] - first;
+        assert_true(number < count && !seen[number]);
+        seen[number] = true;
         if (i == 0) continue;
         const gsc_real *p = points + 3 * order[i - 1], *q = points + 3 * order[i];
         gsc_real step = 0;
-        for (int axis = 0; axis < 3; ++axis) step += q[axis] > p[axis] ? q[axis] - p[axis]
-                                                                       : p[axis] - q[axis];
+        for (int axis = 0; axis < 3; ++axis)
+            step += q[axis] > p[axis] ? q[axis] - p[axis] : p[axis] - q[axis];
         assert_true(step == spacing);
     }
     free(seen);
@@ -84,31 +88,38 @@ static void check_steps(const gsc_real *points, const uint32_t *order, gsc_real 
 static void steps_are_short(void **state) {
     (void)state;
     int64_t finite;
-    gsc_real *points = lattice(-3, GSC_REAL(0.5));
+    gsc_real *points = allocate(LATTICE, 3 * sizeof *points);
+    make_lattice(points, SIDE, -3, GSC_REAL(0.5));
     uint32_t *order = order_of(2, points, LATTICE, &finite);
     assert_int_equal(finite, LATTICE);
-    check_steps(points, order, GSC_REAL(0.5));
+    check_steps(points, order, 0, LATTICE, GSC_REAL(0.5));
     free(order);
     free(points);
 }
 
-/* A point at 10^9 makes the whole lattice fit in one cell. */
+/* Points at 10^9 make each of three lattices fit in a cell of its own; all threads sort the
+ * large one together. */
 static void clusters_are_ordered_within(void **state) {
     (void)state;
     static const int threads[] = {1, 2, 7};
+    enum { SMALL = 8 * 8 * 8, TINY = 4 * 4 * 4, ALL = LATTICE + SMALL + TINY + 2 };
     for (int t = 0; t < 3; ++t) {
         int64_t finite;
-        gsc_real *cluster = lattice(0, GSC_REAL(0.25));
-        gsc_real *points = allocate(LATTICE + 1, 3 * sizeof *points);
-        memcpy(points, cluster, LATTICE * 3 * sizeof *points);
-        for (int axis = 0; axis < 3; ++axis) points[3 * LATTICE + axis] = GSC_REAL(1e9);
-        uint32_t *order = order_of(threads[t], points, LATTICE + 1, &finite);
-        assert_int_equal(finite, LATTICE + 1);
-        bool outlier_first = order[0] == LATTICE;
-        check_steps(points, order + outlier_first, GSC_REAL(0.25));
+        gsc_real *points = allocate(ALL, 3 * sizeof *points);
+        make_lattice(points, SIDE, 0, GSC_REAL(0.25));
+        make_lattice(points + 3 * LATTICE, 8, 2000, GSC_REAL(0.25));
+        make_lattice(points + 3 * (LATTICE + SMALL), 4, -5000, GSC_REAL(0.001953125));
+        for (int axis = 0; axis < 3; ++axis) {
+            points[3 * (ALL - 2) + axis] = GSC_REAL(1e9);
+            points[3 * (ALL - 1) + axis] = -GSC_REAL(1e9);
+        }
+        uint32_t *order = order_of(threads[t], points, ALL, &finite);
+        assert_int_equal(finite, ALL);
+        check_steps(points, order, 0, LATTICE, GSC_REAL(0.25));
+        check_steps(points, order, LATTICE, SMALL, GSC_REAL(0.25));
+        check_steps(points, order, LATTICE + SMALL, TINY, GSC_REAL(0.001953125));
         free(order);
         free(points);
-        free(cluster);
     }
 }
 

@@ -28,10 +28,8 @@ static int reset(void **state) {
     VIEW(&mask, 2, 6, 9);
     VIEW(&loss, 1);
     VIEW(&parts, 3);
-    args = (gsc_ssim_args){.struct_size = sizeof args,
-                           .window = 3,
-                           .image = &image.tensor,
-                           .target = &target.tensor};
+    args = (gsc_ssim_args){
+        .struct_size = sizeof args, .window = 3, .image = &image.tensor, .target = &target.tensor};
     loss_args = (gsc_image_loss_args){.struct_size = sizeof loss_args,
                                       .window = 3,
                                       .image = &image.tensor,

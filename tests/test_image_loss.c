@@ -16,13 +16,11 @@
 
 #ifdef GSC_DOUBLE
 #define TOLERANCE 1e-12
-#define C1 0.0001
-#define C2 0.0009
 #else
 #define TOLERANCE 2e-6
-#define C1 ((double)0.0001f)
-#define C2 ((double)0.0009f)
 #endif
+#define C1 ((double)GSC_REAL(0.0001))
+#define C2 ((double)GSC_REAL(0.0009))
 
 enum { MASK_NONE, MASK_REAL, MASK_BOOL, MASK_BYTES, MASK_SHARED, MASK_EMPTY, MASK_COUNT };
 

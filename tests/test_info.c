@@ -96,8 +96,7 @@ static void report_into_too_small_a_buffer(void **state) {
         size_t size = given;
         memset(text, '#', given + 8);
         snprintf(message, sizeof message,
-                 "device_report_json: buffer has %zu bytes, expected at least %zu", given,
-                 needed);
+                 "device_report_json: buffer has %zu bytes, expected at least %zu", given, needed);
         expect_failure(gsc_device_report_json(cpu, text, &size), GSC_ERROR_BUFFER_TOO_SMALL,
                        message);
         assert_int_equal(size, needed);
@@ -112,15 +111,16 @@ static void report_into_too_small_a_buffer(void **state) {
 static void report_of_other_devices(void **state) {
     size_t size = 0;
     (void)state;
-    expect_failure(gsc_device_report_json((DLDevice){kDLCPU, 2}, NULL, &size),
-                   GSC_ERROR_NO_DEVICE, "device_report_json: device is cpu:2, expected cpu");
+    expect_failure(gsc_device_report_json((DLDevice){kDLCPU, 2}, NULL, &size), GSC_ERROR_NO_DEVICE,
+                   "device_report_json: device is cpu:2, expected cpu");
     expect_failure(gsc_device_report_json((DLDevice){kDLROCM, 0}, NULL, &size),
                    GSC_ERROR_UNSUPPORTED,
                    "device_report_json: device is rocm:0, expected cpu or cuda");
 }
 
 static void strings_are_escaped(void **state) {
-    static const char text[] = "a \"quote\", a \\, a \n\t\x01\x1f, \x7f and caf\xc3\xa9 \xf0\x9f\x98\x80";
+    static const char text[] =
+        "a \"quote\", a \\, a \n\t\x01\x1f, \x7f and caf\xc3\xa9 \xf0\x9f\x98\x80";
     char buffer[512];
     (void)state;
     gsc__json json = {.buffer = buffer, .size = sizeof buffer};

@@ -33,9 +33,8 @@ static visits *new_visits(int threads, int64_t count, int64_t grain) {
 
 static void visit(void *arg, int64_t begin, int64_t end, int thread) {
     visits *v = arg;
-    bool ok = thread >= 0 && thread < v->threads && begin >= 0 && begin < end &&
-              end <= v->count && begin % v->grain == 0 &&
-              (end - begin == v->grain || end == v->count);
+    bool ok = thread >= 0 && thread < v->threads && begin >= 0 && begin < end && end <= v->count &&
+              begin % v->grain == 0 && (end - begin == v->grain || end == v->count);
     if (!ok) {
         atomic_fetch_add(&v->wrong, 1);
         return;

@@ -42,8 +42,8 @@ typedef struct census {
     int clamped_ratios, clamped_alphas, stopped, closed, behind;
 } census;
 
-static void count_pixels(const scene *s, const reference_splat *splats, const int *order,
-                         int count, census *n) {
+static void count_pixels(const scene *s, const reference_splat *splats, const int *order, int count,
+                         census *n) {
     for (int pixel = 0; pixel < s->width * s->height; pixel++) {
         double T = 1;
         for (int k = 0; k < count && T >= 1e-4; k++) {
@@ -101,13 +101,15 @@ static void has_points_behind(const scene *s) {
 /* ---------------------------------------------------------------- cases */
 
 #define SH(degree, stored) .sh_degree = degree, .sh_coefficients = (stored + 1) * (stored + 1)
-#define OPAQUE .opacity_min = 0.993, .opacity_max = 1.0, .spread = 0.4, .size_min = 12, \
-               .size_max = 25, .gaussians = 14
+#define OPAQUE                                                                               \
+    .opacity_min = 0.993, .opacity_max = 1.0, .spread = 0.4, .size_min = 12, .size_max = 25, \
+    .gaussians = 14
 #define EDGE .spread = 3.2, .size_min = 8, .size_max = 25, .gaussians = 14
 #define ROWS GSC_RASTER_VIEW_ROW_MAJOR
 #define ANTIALIAS GSC_RASTER_ANTIALIAS
 #define COMPAT .flags = GSC_RASTER_COMPAT_3DGS
 
+/* clang-format off */
 static const gradient_case cases[] = {
     {"by color", {.seed = 1, .background_rows = 1}, BY_COLOR, NULL, NULL},
     {"by alpha", {.seed = 2, .background_rows = 1}, BY_ALPHA, NULL, NULL},
@@ -198,6 +200,7 @@ static const gradient_case cases[] = {
      NULL},
     {"compat, zero quaternions", {.seed = 76, COMPAT, .spread = 0.9}, 0, zero_quaternions, NULL},
 };
+/* clang-format on */
 enum { CASES = sizeof cases / sizeof cases[0] };
 
 static void gradient_is_derivative(void **state) {
@@ -220,8 +223,13 @@ static void gradient_is_derivative(void **state) {
 /* Too many for differences: the reference, which the cases above have proved. */
 static void many_gaussians(void **state) {
     (void)state;
-    const raster_scene_options o = {.seed = 56, .gaussians = 2500, .cameras = 2, .width = 70,
-                                    .height = 50, .size_max = 3, SH(1, 1)};
+    const raster_scene_options o = {.seed = 56,
+                                    .gaussians = 2500,
+                                    .cameras = 2,
+                                    .width = 70,
+                                    .height = 50,
+                                    .size_max = 3,
+                                    SH(1, 1)};
     gsc_context *context = library_context(3);
     scene s;
     gradients g, wanted;
@@ -243,8 +251,8 @@ static void many_gaussians(void **state) {
 
 /* Moving the principal point moves every mean in the image, and nothing else. */
 static void check_means2d(int gaussians, uint32_t flags) {
-    const raster_scene_options o = {.seed = 60, .gaussians = gaussians, .flags = flags,
-                                    .spread = 0.8};
+    const raster_scene_options o = {
+        .seed = 60, .gaussians = gaussians, .flags = flags, .spread = 0.8};
     gsc_context *context = library_context(1);
     scene s;
     gradients g;
@@ -255,8 +263,8 @@ static void check_means2d(int gaussians, uint32_t flags) {
     for (int axis = 0; axis < 2; axis++) {
         const double one = 1;
         double unit = flags & GSC_RASTER_GRAD2D_NDC ? (axis ? s.height : s.width) / 2.0 : 1;
-        double sum = 0, by_centre = difference_along(context, &s, &g, s.intrinsics + 2 + axis,
-                                                     &one, 1, 1e-3);
+        double sum = 0, by_centre = difference_along(context, &s, &g, s.intrinsics + 2 + axis, &one,
+                                                     1, 1e-3);
         for (int i = 0; i < s.gaussians; i++) {
             sum += g.means2d[2 * i + axis];
             assert_true(g.means2d_abs[2 * i + axis] >= fabs(g.means2d[2 * i + axis]));

@@ -11,15 +11,15 @@ static gsc__raster raster;
 
 typedef struct field {
     const char *name;
-    size_t offset;     /* in the public descriptor */
-    size_t place;      /* in the backend's */
+    size_t offset; /* in the public descriptor */
+    size_t place;  /* in the backend's */
     int32_t ndim;
     int64_t shape[4];
     bool int32;
     const char *expected;
 } field;
 
-#define OUTPUT(name, ...) \
+#define OUTPUT(name, ...)                                                                      \
     "outputs." #name, offsetof(gsc_raster_outputs, name), offsetof(gsc__raster_outputs, name), \
         __VA_ARGS__
 static const field outputs[] = {
@@ -125,7 +125,7 @@ static void expect_field(check_fn *check, const field *f, const view *v, gsc_sta
 static void check_fields(check_fn *check, const field *all, int count, const void *result) {
     for (int i = 0; i < count; ++i) {
         const field *f = &all[i];
-        char given[GSC__SHAPE_TEXT_SIZE], text[300];
+        char given[GSC__SHAPE_TEXT_SIZE], text[200];
         const void *data;
         view v;
         field_view(&v, f);
@@ -291,8 +291,8 @@ static int reset_buffers(void **state) {
         view_dtype(all[i], kDLUInt, 8);
         all[i]->tensor.byte_offset = 256u * (unsigned)i;
     }
-    theirs = (gsc_raster_buffers){sizeof theirs, &state_view.tensor, &lists.tensor,
-                                  &scratch.tensor};
+    theirs =
+        (gsc_raster_buffers){sizeof theirs, &state_view.tensor, &lists.tensor, &scratch.tensor};
     needs = (gsc__buffer_needs){
         .state = 1024, .intersections = 2048, .scratch = 3072, .uses_intersections = true};
     return 0;
@@ -346,8 +346,8 @@ static void buffers_that_are_missing(void **state) {
     reset_buffers(state);
     theirs.struct_size = 8;
     assert_int_equal(check_buffers(), GSC_ERROR_ABI);
-    expect_failure(gsc__raster_buffers_args(&cpu, NULL, &needs, &ours),
-                   GSC_ERROR_INVALID_ARGUMENT, "f: buffers is NULL");
+    expect_failure(gsc__raster_buffers_args(&cpu, NULL, &needs, &ours), GSC_ERROR_INVALID_ARGUMENT,
+                   "f: buffers is NULL");
 }
 
 static void info_is_checked(void **state) {

@@ -33,9 +33,15 @@ static void backward(const scene *s, gradients *g) {
 /* q1: the clamp of alpha at 0.99 lets the gradient pass, as if alpha were not clamped. */
 static void clamped_alpha_passes(void **state) {
     (void)state;
-    const raster_scene_options o = {.seed = 1, .width = 1, .height = 1, .gaussians = 1,
-                                    .background_rows = 1, .size_min = 20, .size_max = 21,
-                                    .opacity_min = 0.999, .opacity_max = 1};
+    const raster_scene_options o = {.seed = 1,
+                                    .width = 1,
+                                    .height = 1,
+                                    .gaussians = 1,
+                                    .background_rows = 1,
+                                    .size_min = 20,
+                                    .size_max = 21,
+                                    .opacity_min = 0.999,
+                                    .opacity_max = 1};
     scene s;
     gradients g;
     frame f;
@@ -51,8 +57,8 @@ static void clamped_alpha_passes(void **state) {
     backward(&s, &g);
     double by_alpha = 0, dx = -f.means2d[0], dy = -f.means2d[1];
     for (int c = 0; c < 3; c++) by_alpha += g.by_color[c] * (s.colors[c] - s.background[c]);
-    double gauss = exp(-0.5 * (f.conics[0] * dx * dx + f.conics[2] * dy * dy) -
-                       f.conics[1] * dx * dy);
+    double gauss =
+        exp(-0.5 * (f.conics[0] * dx * dx + f.conics[2] * dy * dy) - f.conics[1] * dx * dy);
     assert_true(s.opacities[0] * gauss > 0.99);
     assert_near(g.opacities[0], by_alpha * gauss, 1e-9);
     double by_x = by_alpha * s.opacities[0] * gauss * (f.conics[0] * dx + f.conics[1] * dy);
@@ -65,7 +71,9 @@ static void clamped_alpha_passes(void **state) {
 
 /* A splat to the right of the frustum, clamped along x, before an unturned camera. */
 static void make_clamped(scene *s, bool compat, double *limit) {
-    const raster_scene_options o = {.seed = 2, .gaussians = 1, .projection = true,
+    const raster_scene_options o = {.seed = 2,
+                                    .gaussians = 1,
+                                    .projection = true,
                                     .flags = compat ? GSC_RASTER_COMPAT_3DGS : 0};
     raster_scene_make(s, &o);
     for (int i = 0; i < 16; i++) s->view[i] = i % 5 == 0;
@@ -115,7 +123,9 @@ static void clamped_term_is_double(void **state) {
     const gsc__camera exact = {.rotation = {{1, 0, 0}, {0, 1, 0}, {0, 0, 1}}, .fx = 700, .fy = 700};
     gsc__camera compat = exact;
     compat.compat = true;
-    const gsc__projection p = {.point = {5, 0, 2}, .ratio = {0.5, 0}, .clamped = {true, false},
+    const gsc__projection p = {.point = {5, 0, 2},
+                               .ratio = {0.5, 0},
+                               .clamped = {true, false},
                                .jw = {{350, 0, -175}, {0, 350, 0}}};
     const double by_jw[2][3] = {{0, 0, 1}, {0, 0, 0}};
     double by_exact[3] = {0}, by_compat[3] = {0};
@@ -130,8 +140,11 @@ static void clamped_term_is_double(void **state) {
 /* q3: the gradient by the scales lacks the scale modifier's factor. */
 static void scales_lack_modifier(void **state) {
     (void)state;
-    const raster_scene_options o = {.seed = 3, .gaussians = 6, .scale_modifier = 1.75f,
-                                    .flags = GSC_RASTER_COMPAT_3DGS, .spread = 0.7};
+    const raster_scene_options o = {.seed = 3,
+                                    .gaussians = 6,
+                                    .scale_modifier = 1.75f,
+                                    .flags = GSC_RASTER_COMPAT_3DGS,
+                                    .spread = 0.7};
     scene s;
     gradients g;
     raster_scene_make(&s, &o);
@@ -151,8 +164,7 @@ static void scales_lack_modifier(void **state) {
 
 /* A Gaussian on the axis of a camera with f / z = 1: its xy covariance is the image's. */
 static void make_axial(scene *s, uint32_t flags) {
-    const raster_scene_options o = {.seed = 4, .gaussians = 1, .covariances = true,
-                                    .flags = flags};
+    const raster_scene_options o = {.seed = 4, .gaussians = 1, .covariances = true, .flags = flags};
     const double covariance[] = {0.5, 0.2, 0, 0.8, 0, 1};
     raster_scene_make(s, &o);
     for (int i = 0; i < 16; i++) s->view[i] = i % 5 == 0;
@@ -208,8 +220,8 @@ static void compensation_is_blurred_twice(void **state) {
 static void compensation_stops_at_floor(void **state) {
     (void)state;
     const gsc__camera camera = {.compat = true, .antialias = true, .blur = 0.3};
-    const gsc__projection p = {.cov = {0.301, 0, 0.301}, .det_sharp = 1e-6, .det = 0.301 * 0.301,
-                               .compensation = 0.005};
+    const gsc__projection p = {
+        .cov = {0.301, 0, 0.301}, .det_sharp = 1e-6, .det = 0.301 * 0.301, .compensation = 0.005};
     gsc__splat_grad splat = {.opacity = 1};
     gsc__gaussian_grad out;
     gsc__compensation_grad(&camera, &p, 1, &splat, &out);

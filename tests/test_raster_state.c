@@ -2,8 +2,8 @@
  * run under AddressSanitizer as well: reading out of bounds is what must not happen. */
 #define GSC_ISA baseline /* the layout is that of every instruction set */
 
-#include "compare.h"
 #include "cpu/raster_state.h"
+
 #include "library.h"
 #include "raster_call.h"
 
@@ -19,8 +19,13 @@
 
 static gsc_context *context;
 
-static const raster_scene_options plain = {.seed = 5, .gaussians = 60, .width = 70, .height = 50,
-                                           .cameras = 2, .sh_coefficients = 4, .sh_degree = 1,
+static const raster_scene_options plain = {.seed = 5,
+                                           .gaussians = 60,
+                                           .width = 70,
+                                           .height = 50,
+                                           .cameras = 2,
+                                           .sh_coefficients = 4,
+                                           .sh_degree = 1,
                                            .spread = 1.8};
 
 /* A rendered call, a copy of its state, and where what lies in it. */
@@ -32,8 +37,12 @@ typedef struct victim {
 } victim;
 
 static void victim_open(victim *v) {
-    gsc__raster raster = {.width = plain.width, .height = plain.height, .channels = 3,
-                          .cameras = plain.cameras, .gaussians = plain.gaussians, .sh_degree = 1};
+    gsc__raster raster = {.width = plain.width,
+                          .height = plain.height,
+                          .channels = 3,
+                          .cameras = plain.cameras,
+                          .gaussians = plain.gaussians,
+                          .sh_degree = 1};
     raster_call_open(&v->call, context, &plain, NULL);
     raster.sh = v->call.args.sh->data;
     gsc__state_plan(&raster, &v->layout);
@@ -132,8 +141,7 @@ static void foreign_args(void **unused) {
     v.call.args = args;
     gsc_raster_saved *saved = NULL;
     assert_int_equal(gsc_raster_forward(context, &args, &v.call.outputs, &saved, NULL), GSC_OK);
-    assert_int_equal(gsc_raster_backward_saved(context, &args, saved, &v.call.grads, NULL),
-                     GSC_OK);
+    assert_int_equal(gsc_raster_backward_saved(context, &args, saved, &v.call.grads, NULL), GSC_OK);
     v.call.args.flags ^= GSC_RASTER_ANTIALIAS;
     assert_int_equal(gsc_raster_backward_saved(context, &v.call.args, saved, &v.call.grads, NULL),
                      GSC_ERROR_STATE);
@@ -150,8 +158,9 @@ static void unfinished_state(void **unused) {
     memset(v.call.buffers.state->data, 0xFF, v.layout.bytes);
     assert_int_equal(attack(&v), GSC_ERROR_STATE);
     gsc_raster_outputs none = {.struct_size = sizeof none};
-    assert_int_equal(gsc_raster_project(context, &v.call.args, &v.call.buffers, &none,
-                                        &v.call.info, NULL), GSC_OK);
+    assert_int_equal(
+        gsc_raster_project(context, &v.call.args, &v.call.buffers, &none, &v.call.info, NULL),
+        GSC_OK);
     assert_int_equal(raster_call_backward(&v.call), GSC_ERROR_STATE);
     assert_non_null(strstr(gsc_last_error(), "not rendered"));
     victim_heal(&v);
@@ -221,9 +230,16 @@ static void make_ghosts(const gsc__frame *f) {
         bool listed = false;
         for (int64_t k = 0; k < visible; k++) listed = listed || f->order[k] == i;
         if (listed) continue;
-        f->records[i] = (gsc__record){.mean = {1e6f, 1e6f}, .r00 = 1, .r11 = 1, .log2_alpha = 1,
-                                      .opacity = 1, .depth = 1, .x1 = 2, .y1 = 2,
-                                      .tiles = 1u << 31, .gaussian = i};
+        f->records[i] = (gsc__record){.mean = {1e6f, 1e6f},
+                                      .r00 = 1,
+                                      .r11 = 1,
+                                      .log2_alpha = 1,
+                                      .opacity = 1,
+                                      .depth = 1,
+                                      .x1 = 2,
+                                      .y1 = 2,
+                                      .tiles = 1u << 31,
+                                      .gaussian = i};
         ghosts[count++] = i;
     }
     assert_int_equal(count, 2);
@@ -362,8 +378,8 @@ static void damage_before_render(void **unused) {
         if (trial == 0) {
             make_ghosts(&f);
         }
-        gsc_status status = gsc_raster_render(context, &call->args, &call->buffers,
-                                              &call->outputs, &call->info, NULL, NULL);
+        gsc_status status = gsc_raster_render(context, &call->args, &call->buffers, &call->outputs,
+                                              &call->info, NULL, NULL);
         assert_true(status == GSC_OK || status == GSC_ERROR_STATE ||
                     status == GSC_ERROR_BUFFER_TOO_SMALL);
         if (trial == 0) assert_int_equal(status, GSC_ERROR_STATE);
@@ -375,12 +391,17 @@ static void damage_before_render(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(moved_state),        cmocka_unit_test(foreign_state),
-        cmocka_unit_test(foreign_args),       cmocka_unit_test(unfinished_state),
-        cmocka_unit_test(told_lies),          cmocka_unit_test(ghosts),
+        cmocka_unit_test(moved_state),
+        cmocka_unit_test(foreign_state),
+        cmocka_unit_test(foreign_args),
+        cmocka_unit_test(unfinished_state),
+        cmocka_unit_test(told_lies),
+        cmocka_unit_test(ghosts),
         cmocka_unit_test(senseless_numbers),
-        cmocka_unit_test(random_bytes),       cmocka_unit_test(random_bits),
-        cmocka_unit_test(random_stretches),   cmocka_unit_test(damage_before_render),
+        cmocka_unit_test(random_bytes),
+        cmocka_unit_test(random_bits),
+        cmocka_unit_test(random_stretches),
+        cmocka_unit_test(damage_before_render),
     };
     context = library_context(2);
     int failures = cmocka_run_group_tests_name("raster state", tests, NULL, NULL);

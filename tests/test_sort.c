@@ -47,8 +47,7 @@ static void check64(int threads, int64_t n, int bits, uint64_t clear) {
         assert_true(pairs.keys[i] == original[pairs.values[i]]);
         if (i == 0) continue;
         assert_true(pairs.keys[i - 1] <= pairs.keys[i]);
-        if (pairs.keys[i - 1] == pairs.keys[i])
-            assert_true(pairs.values[i - 1] < pairs.values[i]);
+        if (pairs.keys[i - 1] == pairs.keys[i]) assert_true(pairs.values[i - 1] < pairs.values[i]);
     }
     free(scratch);
     gsc__pool_destroy(pool);
@@ -73,8 +72,7 @@ static void check32(int threads, int64_t n, int bits, uint32_t clear) {
         assert_true(pairs.keys[i] == original[pairs.values[i]]);
         if (i == 0) continue;
         assert_true(pairs.keys[i - 1] <= pairs.keys[i]);
-        if (pairs.keys[i - 1] == pairs.keys[i])
-            assert_true(pairs.values[i - 1] < pairs.values[i]);
+        if (pairs.keys[i - 1] == pairs.keys[i]) assert_true(pairs.values[i - 1] < pairs.values[i]);
     }
     free(scratch);
     gsc__pool_destroy(pool);
@@ -83,9 +81,18 @@ static void check32(int threads, int64_t n, int bits, uint32_t clear) {
 }
 
 static const int thread_counts[] = {1, 2, 7};
-static const int64_t lengths[] = {0, 1, 2, 15, 16, 17, 100, 1000,
-                                  GSC__SORT_PARALLEL - 1, GSC__SORT_PARALLEL,
-                                  GSC__SORT_PARALLEL + 1, 20011};
+static const int64_t lengths[] = {0,
+                                  1,
+                                  2,
+                                  15,
+                                  16,
+                                  17,
+                                  100,
+                                  1000,
+                                  GSC__SORT_PARALLEL - 1,
+                                  GSC__SORT_PARALLEL,
+                                  GSC__SORT_PARALLEL + 1,
+                                  20011};
 
 static void sorts_every_length(void **state) {
     (void)state;
@@ -94,6 +101,14 @@ static void sorts_every_length(void **state) {
             check64(thread_counts[t], lengths[l], 63, 0);
             check32(thread_counts[t], lengths[l], 32, 0);
         }
+    }
+}
+
+static void equal_keys_stay_in_order(void **state) {
+    (void)state;
+    for (size_t l = 0; l < sizeof lengths / sizeof *lengths; ++l) {
+        check64(2, lengths[l], 3, 0);
+        check32(2, lengths[l], 3, 0);
     }
 }
 
@@ -115,6 +130,7 @@ static void leaves_out_constant_digits(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sorts_every_length),
+        cmocka_unit_test(equal_keys_stay_in_order),
         cmocka_unit_test(sorts_keys_of_any_width),
         cmocka_unit_test(leaves_out_constant_digits),
     };

@@ -2,7 +2,6 @@
  * for any number of threads, and, in the float64 build, finite differences. */
 #include "image_reference.h"
 #include "image_tensor.h"
-
 #include "../src/real.h"
 
 #include <math.h>
@@ -15,13 +14,11 @@
 
 #ifdef GSC_DOUBLE
 #define TOLERANCE 1e-12
-#define C1 0.0001
-#define C2 0.0009
 #else
 #define TOLERANCE 4e-6
-#define C1 ((double)0.0001f)
-#define C2 ((double)0.0009f)
 #endif
+#define C1 ((double)GSC_REAL(0.0001))
+#define C2 ((double)GSC_REAL(0.0009))
 
 typedef struct ssim_result {
     double mean, *map, *grad_image, *grad_target; /* NULL: not wanted */
@@ -61,9 +58,8 @@ static void map_shape(const ssim_case *c, int shape[4]) {
 /* Through the public functions; what result does not want is not asked for. */
 static void run(gsc_context *context, const ssim_case *c, const double *x, const double *y,
                 ssim_result *result) {
-    int shape[4];
+    int shape[4], scalar[4] = {1, 1, 1, 1};
     map_shape(c, shape);
-    const int scalar[4] = {1, 1, 1, 1};
     enum { IMAGE, TARGET, MAP, MEAN, BY_MAP, BY_MEAN, GRAD_IMAGE, GRAD_TARGET, TENSORS };
     image_tensor t[TENSORS];
     image_tensor_make(&t[IMAGE], c->layout, c->shape, x);
@@ -251,7 +247,8 @@ static void symmetric(void **state) {
     result_alloc(&both, &c);
     result_alloc(&image_only, &c);
     result_alloc(&target_only, &c);
-    double *unused[] = {image_only.grad_target, target_only.grad_image};
+    free(image_only.grad_target);
+    free(target_only.grad_image);
     image_only.grad_target = target_only.grad_image = NULL;
     run(context, &c, x, y, &both);
     run(context, &c, x, y, &image_only);
@@ -259,8 +256,6 @@ static void symmetric(void **state) {
     assert_true(values_close("mean", &target_only.mean, &image_only.mean, 1, TOLERANCE));
     assert_true(same(image_only.grad_image, target_only.grad_target, count));
     assert_true(values_close("both", both.grad_image, image_only.grad_image, count, TOLERANCE));
-    free(unused[0]);
-    free(unused[1]);
     result_free(&both);
     result_free(&image_only);
     result_free(&target_only);

@@ -44,7 +44,7 @@ static inline void view_init(view *v, int32_t ndim, const int64_t *shape) {
     view_shape(v, ndim, shape);
 }
 
-#define VIEW(v, ...)                                                           \
+#define VIEW(v, ...)                                                            \
     view_init(v, (int32_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), \
               (const int64_t[]){__VA_ARGS__})
 

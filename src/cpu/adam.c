@@ -7,8 +7,8 @@
  *
  * What is constant for a group is computed in double precision and rounded once; what
  * is per element is computed in the tensor's own precision. */
+#include "../splat_math.h"
 #include "cpu.h"
-#include "simd.h"
 
 enum { PIECE = 1 << 14 /* elements that a thread takes at a time */ };
 

@@ -84,11 +84,11 @@ typedef struct row_state {
 
 /* One entry at one row: advances t and behind, adds to the sums. */
 GSC__INLINE void unblend_row(const unblend_task *task, const workspace *w,
-                             const gsc__entry *entry, const gsc_real *feature, gsc__vec x_term,
+                             const gsc__entry *entry, const gsc_real *feature, gsc__vec dx,
                              gsc_real y, gsc__mask reached, int pixel, row_state *row,
                              entry_sums *sums, gsc__vec *feature_sums, int features) {
     gsc__sample sample;
-    if (!gsc__sample_row(entry, x_term, y, reached, &sample)) return;
+    if (!gsc__sample_row(entry, dx, y, reached, &sample)) return;
     const gsc__vec one = gsc__vset(1), alpha_max = gsc__vset(GSC__ALPHA_MAX);
     gsc__vec alpha = gsc__vmin(sample.alpha, alpha_max);
     gsc__vec inverse = one / (one - alpha);
@@ -158,14 +158,14 @@ GSC__INLINE void walk_block(const unblend_task *task, const workspace *w, int32_
         if (GSC__BLOCKS_X > 1 && !((unsigned)entry->columns >> (block_x * GSC__LANES) &
                                    ((1u << GSC__LANES) - 1)))
             continue;
-        const gsc__vec x_term = gsc__vset(entry->r00) * (columns - gsc__vset(entry->x));
+        const gsc__vec dx = columns - gsc__vset(entry->x);
         entry_sums sums;
         for (int i = 0; i < GSC__SLOT_FEATURES; ++i) sums.moments[i] = gsc__vset(0);
         for (int c = 0; c < features; ++c) feature_sums[c] = gsc__vset(0);
         for (int r = 0; r < GSC__BLOCK_ROWS; ++r) {
             if (!(bits >> r & 1)) continue;
             gsc__mask reached = gsc__igt(rows[r].walked, gsc__iset(first + n));
-            unblend_row(task, w, entry, w->features + n * features, x_term,
+            unblend_row(task, w, entry, w->features + n * features, dx,
                         (gsc_real)(block_y * GSC__BLOCK_ROWS + r) - entry->y, reached,
                         corner + r * GSC__TILE, &rows[r], &sums, feature_sums, features);
         }

@@ -95,20 +95,20 @@ GSC__INLINE bool walk_block(const workspace *w, int32_t count, int32_t first, in
         if (GSC__BLOCKS_X > 1 && !((unsigned)entry->columns >> (block_x * GSC__LANES) &
                                    ((1u << GSC__LANES) - 1)))
             continue;
-        const gsc__vec x_term = gsc__vset(entry->r00) * (columns - gsc__vset(entry->x));
+        const gsc__vec dx = columns - gsc__vset(entry->x);
         const gsc_real *feature = w->features + n * features;
         bool stopped = false;
         for (int r = 0; r < GSC__BLOCK_ROWS; ++r) {
             gsc__sample sample;
             if (!(rows >> r & 1)) continue;
             gsc_real y = (gsc_real)(block_y * GSC__BLOCK_ROWS + r) - entry->y;
-            if (!gsc__sample_row(entry, x_term, y, alive[r], &sample)) continue;
+            if (!gsc__sample_row(entry, dx, y, alive[r], &sample)) continue;
             gsc__vec alpha = gsc__vmin(sample.alpha, alpha_max);
             gsc__vec next = t[r] * (one - alpha);
             gsc__mask blends = gsc__mand(gsc__vge(next, stop), sample.hit);
             gsc__vec weight = gsc__vkeep(blends, alpha * t[r]);
             for (int c = 0; c < features; ++c)
-                sums[r][c] = sums[r][c] + weight * gsc__vset(feature[c]);
+                sums[r][c] = gsc__vfma(weight, gsc__vset(feature[c]), sums[r][c]);
             t[r] = gsc__vselect(blends, next, t[r]);
             walked[r] = gsc__iselect(blends, gsc__iset(first + n + 1), walked[r]);
             gsc__mask stops = gsc__mandnot(sample.hit, blends);
@@ -165,9 +165,9 @@ static bool walk_block_thorough(const blend_task *task, const workspace *w, int3
             const gsc__entry *entry = &w->entries[n];
             gsc__sample sample;
             if (!(entry->rows & bit)) continue;
-            gsc__vec x_term = gsc__vset(entry->r00) * (columns - gsc__vset(entry->x));
+            gsc__vec dx = columns - gsc__vset(entry->x);
             gsc_real y = (gsc_real)(block_y * GSC__BLOCK_ROWS + r) - entry->y;
-            if (!gsc__sample_row(entry, x_term, y, alive, &sample)) continue;
+            if (!gsc__sample_row(entry, dx, y, alive, &sample)) continue;
             gsc__vec alpha = gsc__vmin(sample.alpha, gsc__vset(GSC__ALPHA_MAX));
             gsc__vec next = t * (gsc__vset(1) - alpha);
             gsc__mask blends =
@@ -175,8 +175,8 @@ static bool walk_block_thorough(const blend_task *task, const workspace *w, int3
             gsc__vec weight = gsc__vkeep(blends, alpha * t);
             gsc_real *sums = w->sums + pixel;
             for (int32_t c = 0; c < features; ++c, sums += GSC__TILE_PIXELS)
-                gsc__vstore(sums, gsc__vload(sums) +
-                                      weight * gsc__vset(w->features[n * features + c]));
+                gsc__vstore(sums, gsc__vfma(weight, gsc__vset(w->features[n * features + c]),
+                                            gsc__vload(sums)));
             if (task->outputs->median_depth) {
                 gsc__mask crosses = gsc__mand(gsc__vgt(t, half), gsc__vgt(half, next));
                 gsc_real depth = task->frame->records[list[n]].depth;
@@ -310,8 +310,9 @@ static void blend_tiles(void *arg, int64_t begin, int64_t end, int thread) {
     for (int64_t tile = task->band->begin + begin; tile < task->band->begin + end; ++tile) {
         gsc__tile_area area =
             gsc__tile_area_of(task->raster, task->frame->layout->tiles_x, tile);
-        const uint32_t *list = task->band->lists + (offsets[tile] - offsets[task->band->begin]);
+        const uint32_t *list = task->band->lists;
         int32_t length = (int32_t)(offsets[tile + 1] - offsets[tile]);
+        if (length > 0) list += offsets[tile] - offsets[task->band->begin];
         bool any = true;
         begin_tile(task, &w, &area);
         for (int32_t first = 0; any && first < length; first += GSC__CHUNK_ENTRIES) {

@@ -16,9 +16,9 @@
 #define CELLS (UINT32_C(1) << BITS)
 #define NOT_FINITE UINT64_MAX /* sorts last */
 #define KEY_BITS 64
-#define BLOCK 16     /* points whose keys are computed together */
-#define GRAIN 16384  /* points a thread takes at once */
-#define PIECES 4     /* of runs, per thread */
+#define BLOCK 16    /* points whose keys are computed together */
+#define GRAIN 16384 /* points a thread takes at once */
+#define PIECES 4    /* of runs, per thread */
 
 typedef struct bounds {
     gsc_real low[3], high[3];

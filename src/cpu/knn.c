@@ -7,26 +7,12 @@
  *
  * Distances are float differences of the original coordinates.  A box is never rounded to be
  * farther than a point in it (gsc__vlength2), so leaving a box out needs no tolerance. */
-#include "knn_list.h"
-#include "knn_simd.h"
+#include "knn_group.h"
 
 #define WIDTH GSC__KNN_WIDTH
 #define GROUPS_GRAIN 8
 /* A path leaves at most 15 nodes waiting per level. */
 #define STACK (GSC__KNN_LEVELS * WIDTH)
-
-typedef struct query_group {
-    gsc_real position[3][WIDTH];
-    gsc_real bound[WIDTH];        /* squared distance of the k-th; -1 where there is no query */
-    uint32_t bound_index[WIDTH];  /* its index, which decides between equal distances */
-    gsc__knn_key *keys[WIDTH];    /* [capacity] */
-    int collected[WIDTH];         /* keys in use, of a list that is not kept sorted */
-    gsc_real low[3], high[3];     /* the queries' box */
-    gsc_real radius;              /* highest bound */
-    uint32_t radius_index;        /* highest bound_index */
-    int64_t row[WIDTH];           /* of the outputs */
-    int size, k, capacity;
-} query_group;
 
 typedef struct search_task {
     const gsc__knn *knn;
@@ -43,142 +29,36 @@ typedef struct waiting_node {
     int64_t number; /* within the level */
 } waiting_node;
 
-/* ----------------------------------------------------------------- distances */
+/* ------------------------------------------------------------------ traversal */
 
-/* Bits of the queries of group that need child's box. */
-static uint32_t queries_in_reach(const query_group *group, const gsc__knn_node *node, int child) {
-    uint32_t bits = 0;
-    const gsc__vec zero = gsc__vset(0);
-    for (int v = 0; v < WIDTH; v += GSC__LANES) {
-        gsc__vec d[3];
-        for (int axis = 0; axis < 3; ++axis) {
-            gsc__vec q = gsc__vload(&group->position[axis][v]);
-            gsc__vec below = gsc__vset(node->low[axis][child]) - q;
-            gsc__vec above = q - gsc__vset(node->high[axis][child]);
-            d[axis] = gsc__vmax(gsc__vmax(below, above), zero);
-        }
-        gsc__vec bound = gsc__vload(&group->bound[v]);
-        bits |= gsc__mbits(gsc__vge(bound, gsc__vlength2(d[0], d[1], d[2]))) << v;
-    }
-    return bits;
-}
-
-/* Squared distances of node's boxes to the box of group; bits of those within its radius. */
-static uint32_t children_in_reach(const query_group *group, const gsc__knn_node *node,
-                                  gsc_real *distance2) {
-    uint32_t bits = 0;
-    const gsc__vec zero = gsc__vset(0), radius = gsc__vset(group->radius);
-    for (int v = 0; v < WIDTH; v += GSC__LANES) {
-        gsc__vec d[3];
-        for (int axis = 0; axis < 3; ++axis) {
-            gsc__vec below = gsc__vload(&node->low[axis][v]) - gsc__vset(group->high[axis]);
-            gsc__vec above = gsc__vset(group->low[axis]) - gsc__vload(&node->high[axis][v]);
-            d[axis] = gsc__vmax(gsc__vmax(below, above), zero);
-        }
-        gsc__vec d2 = gsc__vlength2(d[0], d[1], d[2]);
-        gsc__vstore(distance2 + v, d2);
-        bits |= gsc__mbits(gsc__vge(radius, d2)) << v;
-    }
-    return bits;
-}
-
-/* Squared distances of leaf's points to a query; bits of those that are at most bound. */
-static uint32_t points_in_reach(const query_group *group, int query, const gsc__knn_leaf *leaf,
-                                gsc_real *distance2) {
-    uint32_t bits = 0;
-    const gsc__vec bound = gsc__vset(group->bound[query]);
-    for (int v = 0; v < WIDTH; v += GSC__LANES) {
-        gsc__vec d[3];
-        for (int axis = 0; axis < 3; ++axis)
-            d[axis] = gsc__vload(&leaf->position[axis][v]) -
-                      gsc__vset(group->position[axis][query]);
-        gsc__vec d2 = gsc__vlength2(d[0], d[1], d[2]);
-        gsc__vstore(distance2 + v, d2);
-        bits |= gsc__mbits(gsc__vge(bound, d2)) << v;
-    }
-    return bits;
-}
-
-/* ---------------------------------------------------------------- candidates */
-
-static void set_bound(query_group *group, int query, gsc__knn_key last) {
-    group->bound[query] = gsc__knn_distance2(last);
-    group->bound_index[query] = gsc__knn_index(last);
-}
-
-static void add_candidate(query_group *group, int query, gsc__knn_key key) {
-    gsc__knn_key *keys = group->keys[query];
-    const int k = group->k;
-    if (k <= GSC__KNN_SORTED) {
-        set_bound(group, query, gsc__knn_insert(keys, k, key));
-        return;
-    }
-    int count = group->collected[query];
-    keys[count++] = key;
-    /* The first k make the first bound. */
-    bool first = count == k && group->bound_index[query] == GSC__KNN_NONE;
-    if (first || count == group->capacity) {
-        set_bound(group, query, gsc__knn_select(keys, count, k));
-        count = k;
-    }
-    group->collected[query] = count;
-}
-
-/* Looks at the candidates of bits; true if any was taken. */
-static bool add_candidates(query_group *group, int query, const gsc__knn_leaf *leaf,
-                           const gsc_real *distance2, uint32_t bits) {
-    bool added = false;
-    for (; bits != 0; bits &= bits - 1) {
-        int i = __builtin_ctz(bits);
-        gsc__knn_key key = gsc__knn_pack(distance2[i], leaf->index[i]);
-        if (key >= gsc__knn_pack(group->bound[query], group->bound_index[query])) continue;
-        add_candidate(group, query, key);
-        added = true;
-    }
-    return added;
-}
-
-static void update_radius(query_group *group) {
-    gsc_real radius = group->bound[0];
-    uint32_t index = group->bound_index[0];
-    for (int i = 1; i < WIDTH; ++i) {
-        radius = group->bound[i] > radius ? group->bound[i] : radius;
-        index = group->bound_index[i] > index ? group->bound_index[i] : index;
-    }
-    group->radius = radius;
-    group->radius_index = index;
-}
-
-static void visit_leaf(query_group *group, const gsc__knn_tree *tree, int64_t number,
-                       bool own) {
+static void visit_leaf(gsc__knn_group *group, const gsc__knn_tree *tree, int64_t number, bool own) {
     const gsc__knn_leaf *leaf = tree->leaves + number;
     const gsc__knn_node *node = tree->nodes + number / WIDTH;
     const int child = (int)(number % WIDTH);
     bool added = false;
-    for (uint32_t bits = queries_in_reach(group, node, child); bits != 0; bits &= bits - 1) {
+    for (uint32_t bits = gsc__knn_queries_in_reach(group, node, child); bits != 0;
+         bits &= bits - 1) {
         int query = __builtin_ctz(bits);
         gsc_real distance2[WIDTH];
-        uint32_t near = points_in_reach(group, query, leaf, distance2);
+        uint32_t near = gsc__knn_points_in_reach(group, query, leaf, distance2);
         if (own) near &= ~(UINT32_C(1) << query); /* not its own neighbour */
-        if (near != 0) added |= add_candidates(group, query, leaf, distance2, near);
+        if (near != 0) added |= gsc__knn_add_all(group, query, leaf, distance2, near);
     }
-    if (added) update_radius(group);
+    if (added) gsc__knn_update_radius(group);
 }
 
-/* ------------------------------------------------------------------ traversal */
-
 /* Whether a box may hold a better candidate for any query of group. */
-static bool group_needs(const query_group *group, gsc_real distance2, uint32_t least_index) {
+static bool group_needs(const gsc__knn_group *group, gsc_real distance2, uint32_t least_index) {
     return distance2 < group->radius ||
            (distance2 == group->radius && least_index < group->radius_index);
 }
 
 /* Numbers of the children that group needs, nearest first, at equal distance in order (which
  * for duplicates is index order). */
-static int sorted_children(const query_group *group, const gsc__knn_node *node, int *children,
+static int sorted_children(const gsc__knn_group *group, const gsc__knn_node *node, int *children,
                            gsc_real *distance2) {
     int count = 0;
-    uint32_t bits = children_in_reach(group, node, distance2);
+    uint32_t bits = gsc__knn_children_in_reach(group, node, distance2);
     for (; bits != 0; bits &= bits - 1) {
         int child = __builtin_ctz(bits), i = count;
         if (!group_needs(group, distance2[child], node->least_index[child])) continue;
@@ -190,7 +70,7 @@ static int sorted_children(const query_group *group, const gsc__knn_node *node, 
     return count;
 }
 
-static void visit_leaves(query_group *group, const gsc__knn_tree *tree, int64_t number,
+static void visit_leaves(gsc__knn_group *group, const gsc__knn_tree *tree, int64_t number,
                          const int64_t seeds[2]) {
     const gsc__knn_node *node = tree->nodes + number;
     gsc_real distance2[WIDTH];
@@ -206,7 +86,7 @@ static void visit_leaves(query_group *group, const gsc__knn_tree *tree, int64_t 
 }
 
 /* From the root through every node within reach; seeds are leaves that were visited. */
-static void search_group(query_group *group, const gsc__knn_tree *tree, const int64_t seeds[2]) {
+static void search_group(gsc__knn_group *group, const gsc__knn_tree *tree, const int64_t seeds[2]) {
     waiting_node stack[STACK];
     int waiting = 0;
     if (tree->levels == 0) return;
@@ -259,7 +139,7 @@ static void write_no_row(const gsc__knn *knn, int64_t row) {
     if (knn->mean2 != NULL) knn->mean2[row] = NAN;
 }
 
-static void write_group(const gsc__knn *knn, query_group *group) {
+static void write_group(const gsc__knn *knn, gsc__knn_group *group) {
     for (int query = 0; query < group->size; ++query) {
         gsc__knn_key *keys = group->keys[query];
         if (group->k > GSC__KNN_SORTED) {
@@ -274,13 +154,13 @@ static void write_group(const gsc__knn *knn, query_group *group) {
 
 /* --------------------------------------------------------------------- groups */
 
-static void take_points(const search_task *task, int64_t number, query_group *group) {
+static void take_points(const search_task *task, int64_t number, gsc__knn_group *group) {
     const gsc__knn_leaf *leaf = task->tree->leaves + number;
     memcpy(group->position, leaf->position, sizeof group->position);
     for (int i = 0; i < group->size; ++i) group->row[i] = leaf->index[i];
 }
 
-static void take_queries(const search_task *task, int64_t number, query_group *group) {
+static void take_queries(const search_task *task, int64_t number, gsc__knn_group *group) {
     for (int i = 0; i < group->size; ++i) {
         uint32_t row = task->query_order[number * WIDTH + i];
         group->row[i] = row;
@@ -290,7 +170,7 @@ static void take_queries(const search_task *task, int64_t number, query_group *g
 }
 
 static void start_group(const search_task *task, int64_t number, gsc__knn_key *keys,
-                        query_group *group) {
+                        gsc__knn_group *group) {
     int64_t left = task->query_count - number * WIDTH;
     group->size = left < WIDTH ? (int)left : WIDTH;
     group->k = task->knn->k;
@@ -316,7 +196,7 @@ static void start_group(const search_task *task, int64_t number, gsc__knn_key *k
         if (group->k <= GSC__KNN_SORTED)
             for (int j = 0; j < group->k; ++j) group->keys[i][j] = gsc__knn_missing();
     }
-    update_radius(group);
+    gsc__knn_update_radius(group);
 }
 
 static void search_groups(void *arg, int64_t begin, int64_t end, int thread) {
@@ -324,7 +204,7 @@ static void search_groups(void *arg, int64_t begin, int64_t end, int thread) {
     const gsc__knn_tree *tree = task->tree;
     gsc__knn_key *keys = task->keys + (size_t)thread * WIDTH * (size_t)task->capacity;
     for (int64_t number = begin; number < end; ++number) {
-        query_group group;
+        gsc__knn_group group;
         int64_t seeds[2] = {0, 0};
         start_group(task, number, keys, &group);
         if (task->query_order == NULL) { /* the group is a leaf */
@@ -385,10 +265,9 @@ size_t gsc__cpu_knn_scratch_bytes(const gsc_context *context, const gsc__knn *kn
 
 /* Orders points [count, 3] with values at the given places; the number of finite ones goes to
  * *finite.  Returns the order. */
-static const uint32_t *order_points(gsc__pool *pool, const gsc__knn *knn,
-                                    const scratch_plan *plan, const gsc_real *points,
-                                    int64_t count, size_t values, size_t other_values,
-                                    int64_t *finite) {
+static const uint32_t *order_points(gsc__pool *pool, const gsc__knn *knn, const scratch_plan *plan,
+                                    const gsc_real *points, int64_t count, size_t values,
+                                    size_t other_values, int64_t *finite) {
     unsigned char *scratch = knn->scratch;
     gsc__pairs64 order = {(uint64_t *)(void *)(scratch + plan->keys),
                           (uint64_t *)(void *)(scratch + plan->other_keys),
@@ -406,9 +285,9 @@ gsc_status gsc__cpu_knn(gsc_context *context, const gsc__knn *knn, void *stream)
     search_task task = {.knn = knn, .capacity = gsc__knn_capacity(knn->k)};
     int64_t points;
     if (knn->queries != NULL)
-        task.query_order = order_points(pool, knn, &plan, knn->queries, knn->queries_count,
-                                        plan.query_values, plan.query_other_values,
-                                        &task.query_count);
+        task.query_order =
+            order_points(pool, knn, &plan, knn->queries, knn->queries_count, plan.query_values,
+                         plan.query_other_values, &task.query_count);
     const uint32_t *order = order_points(pool, knn, &plan, knn->points, knn->points_count,
                                          plan.values, plan.other_values, &points);
     gsc__knn_tree tree = gsc__knn_tree_plan(points);

@@ -33,7 +33,9 @@ static inline gsc_real gsc__knn_distance2(gsc__knn_key key) {
     return distance2;
 }
 
-static inline uint32_t gsc__knn_index(gsc__knn_key key) { return (uint32_t)key; }
+static inline uint32_t gsc__knn_index(gsc__knn_key key) {
+    return (uint32_t)key;
+}
 
 /* What a list is filled with: after every real candidate, even one at infinity. */
 static inline gsc__knn_key gsc__knn_missing(void) {
@@ -41,7 +43,9 @@ static inline gsc__knn_key gsc__knn_missing(void) {
 }
 
 /* Keys that a list of k needs. */
-static inline int gsc__knn_capacity(int k) { return k <= GSC__KNN_SORTED ? k : 2 * k; }
+static inline int gsc__knn_capacity(int k) {
+    return k <= GSC__KNN_SORTED ? k : 2 * k;
+}
 
 /* Puts key, which is below the last one, into the sorted keys [k]; returns the new last. */
 static inline gsc__knn_key gsc__knn_insert(gsc__knn_key *keys, int k, gsc__knn_key key) {

@@ -36,8 +36,7 @@ static void clear_child(gsc__knn_node *node, int child) {
     node->least_index[child] = GSC__KNN_NONE;
 }
 
-static void fill_leaf(const build_task *task, int64_t leaf_number, gsc__knn_node *node,
-                      int child) {
+static void fill_leaf(const build_task *task, int64_t leaf_number, gsc__knn_node *node, int child) {
     gsc__knn_leaf *leaf = task->tree->leaves + leaf_number;
     int64_t first = leaf_number * GSC__KNN_WIDTH;
     clear_child(node, child);
@@ -76,8 +75,8 @@ static void fill_nodes(void *arg, int64_t begin, int64_t end, int thread) {
     const build_task *task = arg;
     const gsc__knn_tree *tree = task->tree;
     int level = task->level;
-    int64_t children = level == 0 ? tree->leaf_count
-                                  : tree->level_start[level] - tree->level_start[level - 1];
+    int64_t children =
+        level == 0 ? tree->leaf_count : tree->level_start[level] - tree->level_start[level - 1];
     (void)thread;
     for (int64_t number = begin; number < end; ++number) {
         gsc__knn_node *node = tree->nodes + tree->level_start[level] + number;

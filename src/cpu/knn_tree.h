@@ -11,8 +11,8 @@
 #define gsc__knn_tree_plan GSC__ISA_NAME(gsc__knn_tree_plan)
 #define gsc__knn_tree_build GSC__ISA_NAME(gsc__knn_tree_build)
 
-#define GSC__KNN_WIDTH 16     /* points in a leaf, boxes in a node */
-#define GSC__KNN_LEVELS 8     /* 16^8 points and more */
+#define GSC__KNN_WIDTH 16 /* points in a leaf, boxes in a node */
+#define GSC__KNN_LEVELS 8 /* 16^8 points and more */
 #define GSC__KNN_NONE UINT32_MAX
 
 typedef struct gsc__knn_leaf {
@@ -29,9 +29,9 @@ typedef struct gsc__knn_node {
 typedef struct gsc__knn_tree {
     gsc__knn_leaf *leaves;
     gsc__knn_node *nodes;
-    int64_t count;  /* points */
+    int64_t count; /* points */
     int64_t leaf_count;
-    int levels;     /* of nodes; 0 without points; the highest has one node */
+    int levels; /* of nodes; 0 without points; the highest has one node */
     int64_t level_start[GSC__KNN_LEVELS + 1]; /* first node of each level and of the next */
 } gsc__knn_tree;
 

@@ -125,7 +125,7 @@ static void record_sh(const gsc__raster *raster, const gsc__camera *camera, int6
     gsc_real sum[3] = {GSC_REAL(0.5), GSC_REAL(0.5), GSC_REAL(0.5)};
     (void)gsc__sh_direction(raster->means + 3 * i, camera->position, direction);
     gsc__sh_basis(raster->sh_degree, direction, basis);
-    const gsc_real *rest = raster->sh + 3 * raster->sh_coefficients * i;
+    const gsc_real *rest = raster->sh ? raster->sh + 3 * raster->sh_coefficients * i : NULL;
     const gsc_real *dc = raster->sh_dc ? raster->sh_dc + 3 * i : rest;
     if (!raster->sh_dc) rest += 3;
     for (int c = 0; c < 3; ++c) sum[c] += basis[0] * dc[c];

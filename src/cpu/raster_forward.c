@@ -40,7 +40,8 @@ gsc_status gsc__cpu_raster_sizes(const gsc_context *context, const gsc__raster *
     info->layout = layout.hash;
     info->state_bytes = layout.bytes;
     info->forward_scratch_bytes = project > render ? project : render;
-    info->intersections_bytes = (size_t)info->intersections * sizeof(uint32_t);
+    if (info->intersections_bytes == 0)
+        info->intersections_bytes = (size_t)info->intersections * sizeof(uint32_t);
     /* Unless project said otherwise, one tile may hold every Gaussian. */
     int64_t fullest = (int64_t)(info->intersections_min_bytes / sizeof(uint32_t));
     if (fullest == 0) fullest = raster->gaussians;
@@ -70,11 +71,10 @@ gsc_status gsc__cpu_raster_project(gsc_context *context, const gsc__raster *rast
     }
     if (!info) return GSC_OK;
     info->intersections = total;
-    info->intersections_min_bytes = (size_t)largest_tile * sizeof(uint32_t);
-    GSC__TRY(gsc__cpu_raster_sizes(context, raster, info));
     /* Cameras follow each other through one buffer. */
     info->intersections_bytes = (size_t)largest_frame * sizeof(uint32_t);
-    return GSC_OK;
+    info->intersections_min_bytes = (size_t)largest_tile * sizeof(uint32_t);
+    return gsc__cpu_raster_sizes(context, raster, info);
 }
 
 /* Per-Gaussian statistics and what their sums in fixed order need: a slot per list

@@ -111,6 +111,18 @@ GSC__INLINE gsc__vec gsc__vsqrt(gsc__vec a) {
 
 #endif
 
+/* a b + c, rounded once where the hardware can.  Written out wherever two copies of a
+ * computation must agree to the last bit. */
+GSC__INLINE gsc__vec gsc__vfma(gsc__vec a, gsc__vec b, gsc__vec c) {
+#if GSC__LANES == 16
+    return _mm512_fmadd_ps(a, b, c);
+#elif GSC__LANES == 8
+    return _mm256_fmadd_ps(a, b, c);
+#else
+    return a * b + c;
+#endif
+}
+
 GSC__INLINE gsc__vec gsc__vload(const gsc_real *p) {
     gsc__vec v;
     memcpy(&v, p, sizeof v);

@@ -9,7 +9,7 @@ typedef struct NAME(sort_task) {
     KEY *varying;     /* [pieces] bits in which a piece's keys differ from the first key */
 } NAME(sort_task);
 
-static void NAME(piece_range)(const NAME(sort_task) *task, int64_t piece, int64_t *begin,
+static void NAME(piece_range)(const NAME(sort_task) * task, int64_t piece, int64_t *begin,
                               int64_t *end) {
     int64_t length = (task->n + task->pieces - 1) / task->pieces;
     *begin = piece * length < task->n ? piece * length : task->n;

@@ -75,14 +75,14 @@ typedef struct gsc__sample {
     gsc__mask hit;
 } gsc__sample;
 
-/* x_term: r00 (x - entry x) of the lanes; y: row minus entry y.  Lanes that are not in
- * alive never hit.  Without a hit alpha is not computed: the threshold is decided on
- * the exponent.  Returns whether any lane hits. */
-GSC__INLINE bool gsc__sample_row(const gsc__entry *entry, gsc__vec x_term, gsc_real y,
+/* dx: x - entry x of the lanes; y: row minus entry y.  Lanes that are not in alive never
+ * hit.  Without a hit alpha is not computed: the threshold is decided on the exponent.
+ * Returns whether any lane hits. */
+GSC__INLINE bool gsc__sample_row(const gsc__entry *entry, gsc__vec dx, gsc_real y,
                                  gsc__mask alive, gsc__sample *sample) {
     sample->v = entry->r11 * y;
-    sample->u = x_term + gsc__vset(entry->r01 * y);
-    gsc__vec q = sample->u * sample->u + gsc__vset(sample->v * sample->v);
+    sample->u = gsc__vfma(gsc__vset(entry->r00), dx, gsc__vset(entry->r01 * y));
+    gsc__vec q = gsc__vfma(sample->u, sample->u, gsc__vset(sample->v * sample->v));
     sample->hit = gsc__mand(gsc__vge(gsc__vset(entry->log2_alpha), q), alive);
     if (!gsc__many(sample->hit)) return false;
     sample->alpha = gsc__vexp2(-q) * gsc__vset(entry->opacity);

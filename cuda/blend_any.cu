@@ -1,0 +1,183 @@
+/* Forward blending of any number of channels, with median depth and statistics: the
+ * thorough kernel beside blend.cu's fast one.
+ *
+ * One thread a pixel, a block 16x16 pixels, records staged 256 at a time.  Channels go in
+ * groups of GROUP, each of which walks the list again: cheaper than spilling. */
+#include "device.cuh"
+
+#define GROUP 8
+#define BLOCK 256
+
+typedef struct stage {
+    float4 geometry[BLOCK]; /* mean x, mean y, r00, r01 */
+    float2 shape[BLOCK];    /* r11, log2 opacity */
+    uint32_t record[BLOCK];
+} stage;
+
+typedef struct pixel {
+    int32_t x, y;
+    int64_t at;
+    bool inside;
+} pixel;
+
+/* Fixed-point sums, so that their order does not matter. */
+static __device__ __forceinline__ void add_fixed(uint64_t *to, float value, float scale) {
+    for (int step = 16; step; step /= 2) value += __shfl_xor_sync(GSC__ALL_LANES, value, step);
+    if (gsc__lane() == 0 && value != 0)
+        atomicAdd((unsigned long long *)to, (unsigned long long)__float2ll_rn(value * scale));
+}
+
+static __device__ void add_statistics(const gsc_k_blend &args, const pixel &p, uint32_t gaussian,
+                                      bool blends, float weight, float next, float dx, float dy) {
+    const uint32_t blending = __ballot_sync(GSC__ALL_LANES, blends);
+    const uint32_t bright = __ballot_sync(GSC__ALL_LANES, blends && next > 0.5f);
+    if (!blending) return;
+    if (gsc__lane() == 0 && args.touched && bright)
+        atomicAdd(args.touched + gaussian, __popc(bright));
+    if (gsc__lane() == 0 && args.weight_count)
+        atomicAdd(args.weight_count + gaussian, __popc(blending));
+    if (args.weight_sum)
+        add_fixed(args.weight_sum + gaussian, blends ? args.pixel_weights[p.at] : 0,
+                  *args.weight_scale);
+    if (args.weight_blend)
+        add_fixed(args.weight_blend + gaussian, blends ? weight : 0, GSC__BLEND_SCALE);
+    if (args.weight_distance)
+        add_fixed(args.weight_distance + gaussian, blends ? sqrtf(dx * dx + dy * dy) : 0,
+                  GSC__DISTANCE_SCALE);
+}
+
+typedef struct sums {
+    float color[GROUP], depth, inv_depth, median, t;
+    uint32_t walked;
+    bool alive;
+} sums;
+
+static __device__ __forceinline__ void add_color(const gsc_k_blend &args, uint32_t record,
+                                                 uint32_t gaussian, int32_t channel, float weight,
+                                                 float color[GROUP]) {
+    const float *from = args.channels == 3
+                            ? args.frame.records[record].rgb
+                            : args.colors + (int64_t)gaussian * args.channels + channel;
+#pragma unroll
+    for (int k = 0; k < GROUP; ++k)
+        if (channel + k < args.channels) color[k] = fmaf(weight, from[k], color[k]);
+}
+
+/* Entries [0, count) of the stage, the first of which has list position `first`. */
+static __device__ void walk(const gsc_k_blend &args, const stage &s, uint32_t count,
+                            uint32_t first, const pixel &p, int32_t channel, bool statistics,
+                            sums *out) {
+    for (uint32_t j = 0; j < count; ++j) {
+        const float dx = (float)p.x - s.geometry[j].x, dy = (float)p.y - s.geometry[j].y;
+        const float u = fmaf(s.geometry[j].z, dx, s.geometry[j].w * dy), v = s.shape[j].x * dy;
+        const float exponent = fmaf(-u, u, fmaf(-v, v, s.shape[j].y));
+        const bool counts = out->alive && exponent >= -GSC__LOG2_255;
+        const float alpha = fminf(GSC__ALPHA_MAX, gsc__exp2_fast(exponent));
+        const float next = fmaf(-alpha, out->t, out->t), weight = alpha * out->t;
+        const bool blends = counts && next >= GSC__TRANSMITTANCE_MIN;
+        const uint32_t record = s.record[j];
+        if (!statistics && !blends && !counts) continue;
+        const uint32_t gaussian = args.frame.records[record].gaussian;
+        if (statistics) add_statistics(args, p, gaussian, blends, weight, next, dx, dy);
+        if (blends) {
+            add_color(args, record, gaussian, channel, weight, out->color);
+            const float z = args.frame.depths[record];
+            out->depth = fmaf(weight, z, out->depth);
+            out->inv_depth = fmaf(weight, 1 / z, out->inv_depth);
+            if (out->t > 0.5f && next < 0.5f) out->median = z;
+            out->t = next;
+            out->walked = first + j + 1;
+        }
+        if (counts && !blends) out->alive = false;
+    }
+}
+
+static __device__ void write_pixel(const gsc_k_blend &args, const pixel &p, int32_t channel,
+                                   const sums &s) {
+    const int64_t pixels = (int64_t)args.grid.width * args.grid.height;
+    for (int k = 0; k < GROUP && channel + k < args.channels; ++k) {
+        const int64_t at = args.pixel_last ? p.at * args.channels + channel + k
+                                           : (channel + k) * pixels + p.at;
+        const float background = args.background ? args.background[channel + k] : 0;
+        args.color[at] = fmaf(s.t, background, s.color[k]);
+    }
+    if (channel > 0) return;
+    args.frame.final_t[p.at] = s.t;
+    args.frame.walked[p.at] = s.walked;
+    if (args.alpha) args.alpha[p.at] = 1 - s.t;
+    if (args.depth) args.depth[p.at] = s.depth;
+    if (args.inv_depth) args.inv_depth[p.at] = s.inv_depth;
+    if (args.median_depth) args.median_depth[p.at] = s.median;
+}
+
+extern "C" __global__ void __launch_bounds__(BLOCK)
+    gsc_blend_any(const __grid_constant__ gsc_k_blend args) {
+    __shared__ stage s;
+    const gsc__gpu_band band = *args.band;
+    const gsc__gpu_grid &grid = args.grid;
+    const uint32_t across = (1u << grid.shift_x) / 16, tiles = across * ((1u << grid.shift_y) / 16);
+    if (blockIdx.x / tiles >= band.end - band.begin) return;
+    const uint32_t bin = args.bin_order[blockIdx.x / tiles], part = blockIdx.x % tiles;
+    pixel p;
+    p.x = (int32_t)((bin % grid.bins_x) << grid.shift_x) + (int32_t)(part % across) * 16 +
+          (int32_t)(threadIdx.x & 15);
+    p.y = (int32_t)((bin / grid.bins_x) << grid.shift_y) + (int32_t)(part / across) * 16 +
+          (int32_t)(threadIdx.x >> 4);
+    p.inside = p.x < grid.width && p.y < grid.height;
+    p.at = (int64_t)p.y * grid.width + p.x;
+    const uint64_t base = args.frame.offsets[bin];
+    const uint32_t length = (uint32_t)(args.frame.offsets[bin + 1] - base);
+    const uint32_t *list = args.lists + (base - args.frame.offsets[band.begin]);
+    const bool wants = args.touched || args.weight_count || args.weight_sum ||
+                       args.weight_blend || args.weight_distance;
+    for (int32_t channel = 0; channel < args.channels; channel += GROUP) {
+        sums out = {{0}, 0, 0, args.median_default, 1, 0, p.inside};
+        for (uint32_t first = 0; first < length; first += BLOCK) {
+            const uint32_t i = first + threadIdx.x;
+            if (!__syncthreads_or(out.alive)) break;
+            if (i < length) {
+                const uint32_t record = list[i];
+                const gsc__gpu_record *from = args.frame.records + record;
+                s.geometry[threadIdx.x] = *(const float4 *)from;
+                s.shape[threadIdx.x] = make_float2(from->r11, from->log2_opacity);
+                s.record[threadIdx.x] = record;
+            }
+            __syncthreads();
+            walk(args, s, min(length - first, (uint32_t)BLOCK), first, p, channel,
+                 wants && channel == 0, &out);
+        }
+        if (p.inside) write_pixel(args, p, channel, out);
+        __syncthreads();
+    }
+}
+
+/* The power of two that makes the largest pixel weight a number of 40 bits; one block. */
+extern "C" __global__ void __launch_bounds__(1024)
+    gsc_weight_scale(const __grid_constant__ gsc_k_weight_scale args) {
+    __shared__ uint32_t largest;
+    if (threadIdx.x == 0) largest = 0;
+    __syncthreads();
+    uint32_t own = 0;
+    for (int64_t i = threadIdx.x; i < args.pixels; i += 1024) {
+        float w = fabsf(args.pixel_weights[i]);
+        if (gsc__finite(w)) own = max(own, __float_as_uint(w));
+    }
+    atomicMax(&largest, own);
+    __syncthreads();
+    if (threadIdx.x) return;
+    int exponent = (int)(largest >> 23) - 127;
+    *args.scale = exp2f((float)(30 - exponent));
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+    gsc_finish_statistics(const __grid_constant__ gsc_k_finish_statistics args) {
+    const int64_t i = (int64_t)blockIdx.x * 256 + threadIdx.x;
+    if (i >= args.gaussians) return;
+    if (args.weight_sum)
+        args.weight_sum[i] = (float)((double)(int64_t)args.fixed_sum[i] / *args.weight_scale);
+    if (args.weight_blend)
+        args.weight_blend[i] = (float)((double)(int64_t)args.fixed_blend[i] / GSC__BLEND_SCALE);
+    if (args.weight_distance)
+        args.weight_distance[i] =
+            (float)((double)(int64_t)args.fixed_distance[i] / GSC__DISTANCE_SCALE);
+}

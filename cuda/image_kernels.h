@@ -1,0 +1,94 @@
+/* Argument structs of the kernels for SSIM and image losses, see kernels.h. */
+#ifndef GSC_IMAGE_KERNELS_H
+#define GSC_IMAGE_KERNELS_H
+
+#include "../src/real.h"
+
+/* A block works on a tile of one plane: a thread per column of pixels, its margins
+ * included, then a thread per GSC__SSIM_COLUMNS columns of one of GSC__SSIM_ROWS rows. */
+#define GSC__SSIM_BLOCK 128
+#define GSC__SSIM_ROWS 8
+#define GSC__SSIM_COLUMNS 8
+#define GSC__SSIM_RADIUS 5 /* of the window with kernels of its own */
+#define GSC__SSIM_RADIUS_MAX 16
+
+/* Indices of sums: of |x - y|, of (x - y)^2, of SSIM. */
+#define GSC__IMAGE_SUMS 3
+
+typedef struct gsc__gpu_pixels {
+    void *data;         /* [B, C, H, W] float, or uint8_t if bytes; NULL: none */
+    int64_t strides[4]; /* in elements */
+    int32_t bytes;
+    int32_t vectors; /* four neighbours in a row, the first divisible by 4, are aligned */
+} gsc__gpu_pixels;
+
+/* The sums of the weights of all pixels and of all windows. */
+typedef struct gsc__gpu_image_totals {
+    double pixels, windows;
+} gsc__gpu_image_totals;
+
+typedef struct gsc_k_ssim {
+    int32_t channels, height, width;
+    int32_t tile_height, tile_width, tile_rows, tile_columns;
+    int32_t radius; /* of the window */
+    int32_t border; /* rows and columns of the image that have no window */
+    int32_t pointwise;
+    float weights[2 * GSC__SSIM_RADIUS_MAX + 1];
+    float c1, c2;
+    gsc__gpu_pixels image, target;
+    gsc__gpu_pixels weight; /* of pixels and windows */
+    int32_t weight_origin; /* row and column of the image that weight begins at */
+    /* Derivative by each sum: its coefficient, divided by the total, times grad_mean. */
+    double coefficients[GSC__IMAGE_SUMS];
+    gsc__gpu_image_totals totals;
+    const gsc__gpu_image_totals *device_totals; /* NULL: totals */
+    const float *grad_mean;                     /* scalar or NULL: 1 */
+    float *map;                /* dense, of the windows; NULL: not wanted */
+    gsc__gpu_pixels grad_image; /* data NULL: not wanted */
+    double *sums;              /* [blocks, GSC__IMAGE_SUMS] or NULL */
+} gsc_k_ssim;
+
+/* What has no window; a block takes GSC__POINTS_PIECE pixels of a plane. */
+#define GSC__POINTS_BLOCK 256
+#define GSC__POINTS_PIECE 2048
+typedef struct gsc_k_image_points {
+    int32_t channels, height, width, pieces; /* pieces of a plane */
+    gsc__gpu_pixels image, target, weight;
+    double coefficients[GSC__IMAGE_SUMS];
+    gsc__gpu_image_totals totals;
+    const gsc__gpu_image_totals *device_totals;
+    gsc__gpu_pixels grad_image;
+    double *sums; /* [blocks, GSC__IMAGE_SUMS] */
+} gsc_k_image_points;
+
+/* A block sums GSC__MASK_ROWS rows of a plane of the mask. */
+#define GSC__MASK_BLOCK 256
+#define GSC__MASK_ROWS 32
+typedef struct gsc_k_mask_sums {
+    gsc__gpu_pixels mask;
+    int32_t height, width, pieces, border;
+    gsc__gpu_image_totals *sums; /* [B, pieces] */
+} gsc_k_mask_sums;
+
+/* One block. */
+#define GSC__TOTAL_BLOCK 1024
+typedef struct gsc_k_mask_total {
+    const gsc__gpu_image_totals *sums; /* [count] */
+    int64_t count;
+    int32_t channels;
+    gsc__gpu_image_totals *total;
+} gsc_k_mask_total;
+
+/* One block: adds the blocks' sums, in order; outputs are NULL if not wanted. */
+typedef struct gsc_k_image_total {
+    const double *sums; /* [blocks, GSC__IMAGE_SUMS] */
+    int64_t blocks;
+    gsc__gpu_image_totals totals;
+    const gsc__gpu_image_totals *device_totals;
+    double l1_weight, l2_weight, ssim_weight;
+    float *mean;  /* scalar, of SSIM */
+    float *loss;  /* scalar */
+    float *parts; /* [3] */
+} gsc_k_image_total;
+
+#endif

@@ -1,0 +1,318 @@
+/* Argument structs of the kernels, shared with their launchers: plain C and CUDA.
+ *
+ * Every kernel is extern "C", named gsc_<name>, and takes one const __grid_constant__
+ * struct gsc_k_<name>.  Pointers are device pointers.  Sizes that only the device knows
+ * are read from the frame's header, so that no launch waits for them: grids are sized by
+ * upper bounds, and blocks without work return at once. */
+#ifndef GSC_KERNELS_H
+#define GSC_KERNELS_H
+
+#include "../src/camera_math.h"
+
+/* One block: host values into device memory, few enough for the 4 KiB of parameters. */
+#define GSC__WRITE_BLOCK 256
+#define GSC__WRITE_FLOATS 960
+typedef struct gsc_k_write {
+    float *to; /* [count] */
+    uint32_t count;
+    float values[GSC__WRITE_FLOATS];
+} gsc_k_write;
+
+/* -------------------------------------------------------------------- a frame */
+
+/* A visible Gaussian: 48 bytes, read as three float4. */
+typedef struct gsc__gpu_record {
+    float mean[2];
+    float r00, r01, r11; /* whitening factor, see gsc__whiten */
+    float log2_opacity;
+    float rgb[3];      /* if channels is 3 */
+    uint32_t columns;  /* pixels in its ellipse's box: first | last << 16 */
+    uint32_t rows;
+    uint32_t gaussian; /* index */
+} gsc__gpu_record;
+
+/* What project counts and later steps read instead of waiting for the host. */
+typedef struct gsc__gpu_header {
+    uint64_t magic, layout;
+    uint64_t intersections; /* bin-Gaussian pairs of the frame */
+    uint32_t visible;
+    uint32_t largest_bin;   /* entries of the fullest bin */
+    uint32_t outside;       /* prefiltered points outside the planes */
+    uint32_t ticket;        /* of project's blocks */
+} gsc__gpu_header;
+
+/* One camera's part of the state. */
+typedef struct gsc__gpu_frame {
+    gsc__gpu_header *header;
+    gsc__camera *camera;
+    gsc__gpu_record *records; /* [N] the visible ones, in index order */
+    float *depths;            /* [N] of the records */
+    uint32_t *counts;         /* [N] bins that each record reaches */
+    uint8_t *gates;           /* [N] of the records: SH channels above their clamp at zero */
+    uint32_t *order;          /* [N] records by depth, equal depths by index */
+    uint64_t *offsets;        /* [bins + 1] of the bins' lists */
+    float *final_t;           /* [H, W] */
+    uint32_t *walked;         /* [H, W] list entries that were looked at */
+} gsc__gpu_frame;
+
+/* Bins are 2^shift_x by 2^shift_y pixels, each a multiple of 16: list i is that of bin
+ * (i % bins_x, i / bins_x). */
+typedef struct gsc__gpu_grid {
+    int32_t width, height;
+    int32_t shift_x, shift_y;
+    int32_t bins_x, bins_y, bins;
+} gsc__gpu_grid;
+
+/* Bins [begin, end) whose lists are in memory at once; begin == end: nothing to do. */
+typedef struct gsc__gpu_band {
+    uint32_t begin, end;
+    uint32_t entries;
+    uint32_t too_small; /* not even the first bin fits */
+} gsc__gpu_band;
+
+/* -------------------------------------------------------------------- project */
+
+/* A camera's tensors: pointers of source on the device, or NULL where the values are on
+ * the host: then they are in the arrays. */
+typedef struct gsc__gpu_camera_source {
+    gsc__camera_source source;
+    float view[16], projection[16], intrinsics[4], position[3];
+    bool host_view, host_projection, host_intrinsics, host_position;
+} gsc__gpu_camera_source;
+
+/* Loads one camera and names the frame's layout; one thread. */
+typedef struct gsc_k_camera {
+    gsc__gpu_camera_source source;
+    gsc__camera *camera;
+    gsc__gpu_header *header;
+    uint64_t magic, layout;
+} gsc_k_camera;
+
+/* A thread per Gaussian; blocks of GSC__PROJECT_BLOCK. */
+#define GSC__PROJECT_BLOCK 256
+typedef struct gsc_k_project {
+    gsc__gpu_frame frame;
+    gsc__gpu_grid grid;
+    int64_t gaussians;
+    float scale_modifier, radius_clip;
+    int32_t channels, sh_degree, sh_coefficients, prefiltered;
+    const float *means;       /* [N, 3] */
+    const float *opacities;   /* [N] */
+    const float *scales;      /* [N, 3] or NULL */
+    const float *rotations;   /* [N, 4] */
+    const float *covariances; /* [N, 6] */
+    const float *colors;      /* [N, channels] or NULL */
+    const float *sh;          /* [N, sh_coefficients, 3] */
+    const float *sh_dc;       /* [N, 3] or NULL */
+    uint64_t *blocks;         /* [blocks] look-back: state << 32 | count, zeroed */
+    /* outputs of this camera or NULL */
+    int32_t *radii;           /* [N, radii_axes] */
+    int32_t radii_axes;
+    float *means2d;           /* [N, 2] */
+    float *out_depths;        /* [N] */
+    float *conics;            /* [N, 3] */
+    float *out_opacities;     /* [N] */
+} gsc_k_project;
+
+/* visible: [N] bytes, by the planes alone. */
+typedef struct gsc_k_mark_visible {
+    gsc__gpu_camera_source source;
+    int64_t gaussians;
+    const float *means; /* [N, 3] */
+    uint8_t *visible;   /* [N] */
+} gsc_k_mark_visible;
+
+/* ----------------------------------------------------------------------- bins */
+
+/* Bins that each record reaches, and +1 -1 marks along the rows of bins: a block takes
+ * GSC__COUNT_PIECE records and marks in shared memory if the bins are at most
+ * GSC__COUNT_SHARED, so that crowded bins do not serialise the device. */
+#define GSC__COUNT_BLOCK 128
+#define GSC__COUNT_PIECE 2048
+#define GSC__COUNT_SHARED 16384
+typedef struct gsc_k_count_bins {
+    gsc__gpu_frame frame;
+    gsc__gpu_grid grid;
+    int32_t *differences; /* [bins_y, bins_x + 1], zeroed */
+} gsc_k_count_bins;
+
+/* One block: offsets, intersections and largest_bin from the differences. */
+typedef struct gsc_k_sum_bins {
+    gsc__gpu_frame frame;
+    gsc__gpu_grid grid;
+    const int32_t *differences; /* [bins_y, bins_x + 1] */
+} gsc_k_sum_bins;
+
+/* One thread: cuts the frame into bands of at most capacity entries. */
+typedef struct gsc_k_plan_bands {
+    gsc__gpu_frame frame;
+    gsc__gpu_grid grid;
+    uint32_t capacity, rounds;
+    gsc__gpu_band *bands; /* [rounds] */
+    int64_t *overflow;    /* scalar or NULL: bytes needed if a bin does not fit, else 0 */
+} gsc_k_plan_bands;
+
+/* A thread per record in depth order: its entries in the band. */
+typedef struct gsc_k_band_counts {
+    gsc__gpu_frame frame;
+    gsc__gpu_grid grid;
+    const gsc__gpu_band *band;
+    uint32_t *counts; /* [N] */
+} gsc_k_band_counts;
+
+/* A thread per record in depth order: writes its entries of the band. */
+#define GSC__EMIT_BLOCK 128
+typedef struct gsc_k_emit {
+    gsc__gpu_frame frame;
+    gsc__gpu_grid grid;
+    const gsc__gpu_band *band;
+    const uint32_t *offsets; /* [N] where each record's entries begin */
+    uint32_t *keys;          /* [capacity] bins, counted from the band's first */
+    uint32_t *values;        /* [capacity] records */
+} gsc_k_emit;
+
+/* One block: the band's bins by falling list length, roughly, so that long lists start
+ * first. */
+typedef struct gsc_k_order_bins {
+    gsc__gpu_frame frame;
+    const gsc__gpu_band *band;
+    uint32_t *bin_order; /* [bins] */
+} gsc_k_order_bins;
+
+/* ----------------------------------------------------------------- scan, sort */
+
+/* Where a length is read from: *count (uint32_t), never more than limit. */
+typedef struct gsc__gpu_length {
+    const uint32_t *count;
+    uint32_t limit;
+} gsc__gpu_length;
+
+/* Exclusive sum in three launches: sums of pieces of GSC__SCAN_PIECE, their scan in one
+ * block, the scan of the pieces. */
+#define GSC__SCAN_BLOCK 256
+#define GSC__SCAN_PIECE 2048
+typedef struct gsc_k_scan {
+    gsc__gpu_length length;
+    const uint32_t *input; /* [length] */
+    uint32_t *output;      /* [length]; may be input */
+    uint32_t *sums;        /* [pieces] */
+} gsc_k_scan;
+
+/* One pass of a stable radix sort by an 8-bit digit, in three launches: histograms of
+ * pieces, their scan (digit-major), the move. */
+#define GSC__SORT_BLOCK 256
+#define GSC__SORT_PIECE 2048
+#define GSC__SORT_DIGITS 256
+typedef struct gsc_k_sort {
+    gsc__gpu_length length;
+    const uint32_t *keys, *values; /* [length]; values NULL: the positions */
+    uint32_t *out_keys;            /* [length] or NULL after the last pass */
+    uint32_t *out_values;          /* [length] */
+    uint32_t *histograms;          /* [256, pieces] */
+    uint32_t pieces, shift;
+} gsc_k_sort;
+
+/* ---------------------------------------------------------------------- blend */
+
+/* A group of 8 lanes owns 8x4 pixels, a warp 16x8; blocks of GSC__BLEND_BLOCK. */
+#define GSC__BLEND_BLOCK 128
+typedef struct gsc_k_blend {
+    gsc__gpu_frame frame;
+    gsc__gpu_grid grid;
+    const gsc__gpu_band *band;
+    const uint32_t *bin_order; /* [bins] */
+    const uint32_t *lists;     /* [capacity] */
+    const float *background;   /* [channels] or NULL */
+    const float *colors;       /* [N, channels], other than 3 channels */
+    int32_t channels, pixel_last;
+    float median_default;
+    float *color;              /* [channels, H, W] or [H, W, channels] */
+    float *alpha;              /* [H, W] or NULL, as those below */
+    float *depth;
+    float *inv_depth;
+    float *median_depth;
+    const float *pixel_weights; /* [H, W] */
+    /* statistics of this camera [N], zeroed; the 64-bit ones in fixed point */
+    int32_t *touched, *weight_count;
+    uint64_t *weight_sum, *weight_blend, *weight_distance;
+    const float *weight_scale; /* scalar: what weight_sum's values were multiplied with */
+} gsc_k_blend;
+
+#define GSC__BLEND_SCALE 4294967296.0f /* 2^32: alpha T is below 1 */
+#define GSC__DISTANCE_SCALE 1048576.0f /* 2^20 */
+
+typedef struct gsc_k_weight_scale {
+    const float *pixel_weights; /* [pixels] */
+    int64_t pixels;
+    float *scale;
+} gsc_k_weight_scale;
+
+/* Fixed-point statistics to float; NULL outputs are not wanted. */
+typedef struct gsc_k_finish_statistics {
+    int64_t gaussians;
+    const uint64_t *fixed_sum, *fixed_blend, *fixed_distance; /* [N] */
+    const float *weight_scale;
+    float *weight_sum, *weight_blend, *weight_distance; /* [N] */
+} gsc_k_finish_statistics;
+
+/* Sums per record that unblend adds to, of GSC__SUMS floats: w, w u, w v, w u^2, w u v,
+ * w v^2, red, green, blue, depth, |x|, |y|. */
+#define GSC__SUMS 12
+typedef struct gsc_k_unblend {
+    gsc__gpu_frame frame;
+    gsc__gpu_grid grid;
+    const gsc__gpu_band *band;
+    const uint32_t *bin_order; /* [bins] */
+    const uint32_t *lists;     /* [capacity] */
+    const float *background;   /* [channels] or NULL */
+    const float *colors;       /* [N, channels], other than 3 channels */
+    int32_t channels, pixel_last, clamp_stops;
+    const float *by_color;     /* [channels, H, W] or [H, W, channels], or NULL */
+    const float *by_alpha;     /* [H, W] or NULL, as those below */
+    const float *by_depth;
+    const float *by_inv_depth;
+    float *sums;               /* [N, GSC__SUMS] of the records */
+    float *by_colors;          /* [N, channels] of the Gaussians, other than 3 channels */
+} gsc_k_unblend;
+
+/* A thread per record: gradients of its Gaussian and its share of the camera's. */
+#define GSC__UNPROJECT_BLOCK 128
+#define GSC__CAMERA_SHARES 15 /* 3x4 view, 3 position */
+typedef struct gsc_k_unproject {
+    gsc__gpu_frame frame;
+    gsc__gpu_grid grid;
+    float scale_modifier;
+    int32_t channels, sh_degree, sh_coefficients, ndc;
+    const float *means, *opacities, *scales, *rotations, *covariances, *sh, *sh_dc;
+    bool has_sh;
+    bool overwrite;      /* store the gradients instead of adding to them */
+    const float *sums;   /* [N, GSC__SUMS] */
+    /* outputs or NULL */
+    float *by_means, *by_opacities, *by_scales, *by_rotations, *by_covariances;
+    float *by_colors;    /* [N, 3] with 3 channels of colours */
+    float *by_sh, *by_sh_dc;
+    float *by_means2d, *by_means2d_abs; /* of this camera */
+    int32_t means2d_axes, means2d_abs_axes;
+    double *shares;      /* [blocks, GSC__CAMERA_SHARES] or NULL */
+} gsc_k_unproject;
+
+/* One block: adds the shares, in order, to the gradients by view and position. */
+typedef struct gsc_k_camera_grad {
+    const gsc__camera *camera;
+    const double *shares; /* [blocks, GSC__CAMERA_SHARES] */
+    uint32_t blocks;
+    int32_t row_major, own_position;
+    float *by_view;       /* [16] or NULL */
+    float *by_position;   /* [3] or NULL */
+} gsc_k_camera_grad;
+
+/* A block a channel. */
+typedef struct gsc_k_background_grad {
+    const float *final_t;  /* [pixels] */
+    const float *by_color; /* [channels, pixels] or [pixels, channels] */
+    int64_t pixels;
+    int32_t channels, pixel_last;
+    float *by_background;  /* [channels], added to */
+} gsc_k_background_grad;
+
+#endif

@@ -1,0 +1,221 @@
+#include "gpu.h"
+
+#include <stdlib.h>
+
+/* ---------------------------------------------------------------------- open */
+
+static const struct {
+    const char *name, *symbol;
+    enum gsc__gpu_file file;
+} kernels[] = {
+#define KERNEL(file, name) {#name, "gsc_" #name, GSC__FILE_##file},
+    GSC__GPU_KERNELS(KERNEL)
+#undef KERNEL
+};
+
+static const char *const files[] = {
+#define FILE_NAME(file) #file,
+    GSC__GPU_FILES(FILE_NAME)
+#undef FILE_NAME
+};
+
+static gsc_status load_file(const gsc_context *context, gsc__gpu *gpu, int file) {
+    static const char function[] = "context_create";
+    const gsc__gpu_device *device = &gpu->device;
+    const gsc__kernel_image *image;
+    GSC__TRY(gsc__kernel_image_find(function, gsc__kernel_images, gsc__kernel_image_count,
+                                    files[file], device->major, device->minor, &image));
+    gsc__kernel_image_target(image, gpu->target);
+    if (image->kind == GSC__IMAGE_PTX && file == 0) {
+        gsc__log(context, GSC_LOG_WARNING,
+                 "%s: no code for compute capability %d.%d, the driver compiles %s", function,
+                 device->major, device->minor, gpu->target);
+    }
+    gsc__cu_result result = device->driver->cuLibraryLoadData(&gpu->libraries[file], image->begin,
+                                                              NULL, NULL, 0, NULL, NULL, 0);
+    if (result == GSC__CU_OK) return GSC_OK;
+    return gsc__driver_fail(device->driver, result, "%s: %s.cu for %s on a device of %d.%d",
+                            function, files[file], gpu->target, device->major, device->minor);
+}
+
+/* Asking for an attribute makes a lazily loading driver load the kernel now: a first
+ * launch while a stream is captured, or while a kernel waits for another, is too late. */
+static gsc_status load_kernel(gsc__gpu *gpu, int kernel) {
+    const gsc__driver *driver = gpu->device.driver;
+    void *handle;
+    int threads;
+    gsc__cu_result result = driver->cuLibraryGetKernel(
+        &handle, gpu->libraries[kernels[kernel].file], kernels[kernel].symbol);
+    if (result == GSC__CU_OK) result = driver->cuKernelGetFunction(&gpu->functions[kernel], handle);
+    if (result == GSC__CU_OK) {
+        result = driver->cuFuncGetAttribute(&threads, GSC__CU_FUNCTION_MAX_THREADS,
+                                            gpu->functions[kernel]);
+    }
+    if (result == GSC__CU_OK) return GSC_OK;
+    return gsc__driver_fail(driver, result, "context_create: kernel %s", kernels[kernel].name);
+}
+
+static gsc_status load_all(const gsc_context *context, gsc__gpu *gpu) {
+    static const char function[] = "context_create";
+    for (int i = 0; i < GSC__GPU_FILE_COUNT; ++i) GSC__TRY(load_file(context, gpu, i));
+    for (int i = 0; i < GSC__GPU_KERNEL_COUNT; ++i) GSC__TRY(load_kernel(gpu, i));
+    void *pinned = NULL;
+    GSC__DRIVER_TRY(gpu->device.driver, function, cuMemHostAlloc, &pinned,
+                    (size_t)GSC__STAGING_SLOTS * GSC__STAGING_BYTES, 0);
+    gpu->staging.data = pinned;
+    for (int i = 0; i < GSC__STAGING_SLOTS; ++i)
+        GSC__DRIVER_TRY(gpu->device.driver, function, cuEventCreate, &gpu->staging.events[i],
+                        GSC__CU_EVENT_DISABLE_TIMING);
+    return GSC_OK;
+}
+
+/* Results do not matter: at the end of a process the driver may be gone already. */
+static void unload_all(gsc__gpu *gpu) {
+    const gsc__driver *driver = gpu->device.driver;
+    gsc__gpu_scope scope;
+    if (gpu->device.primary && gsc__gpu_try_enter(&gpu->device, &scope) == GSC__CU_OK) {
+        for (int i = 0; i < GSC__STAGING_SLOTS; ++i)
+            if (gpu->staging.events[i]) (void)driver->cuEventDestroy(gpu->staging.events[i]);
+        if (gpu->staging.data) (void)driver->cuMemFreeHost(gpu->staging.data);
+        for (int i = 0; i < GSC__GPU_FILE_COUNT; ++i)
+            if (gpu->libraries[i]) (void)driver->cuLibraryUnload(gpu->libraries[i]);
+        gsc__gpu_leave(&scope);
+    }
+    gsc__gpu_device_release(&gpu->device);
+    free(gpu);
+}
+
+static gsc_status open_gpu(const gsc_context *context, gsc__gpu *gpu) {
+    static const char function[] = "context_create";
+    gsc__gpu_scope scope;
+    GSC__TRY(gsc__gpu_device_query(function, context->device.device_id, &gpu->device));
+    GSC__TRY(gsc__gpu_device_retain(function, &gpu->device));
+    GSC__TRY(gsc__gpu_enter(function, &gpu->device, &scope));
+    gsc_status status = load_all(context, gpu);
+    gsc__gpu_leave(&scope);
+    return status;
+}
+
+static gsc_status open_context(gsc_context *context) {
+    gsc__gpu *gpu = calloc(1, sizeof *gpu);
+    if (!gpu) return gsc__fail(GSC_ERROR_OUT_OF_MEMORY, "context_create: out of memory");
+    gsc_status status = open_gpu(context, gpu);
+    if (status != GSC_OK) {
+        unload_all(gpu);
+        return status;
+    }
+    context->device_data = gpu;
+    gsc__log(context, GSC_LOG_INFO, "context_create: cuda:%d, %s, compute capability %d.%d, %s",
+             context->device.device_id, gpu->device.name, gpu->device.major, gpu->device.minor,
+             gpu->target);
+    return GSC_OK;
+}
+
+static void close_context(gsc_context *context) {
+    unload_all(gsc__gpu_of(context));
+}
+
+/* -------------------------------------------------------------------- memory */
+
+/* Without pools (some virtual GPUs) allocation waits for the device. */
+static void *alloc_memory(gsc_context *context, size_t bytes, void *stream) {
+    const gsc__gpu_device *device = &gsc__gpu_of(context)->device;
+    gsc__gpu_scope scope;
+    gsc__cu_pointer data = 0;
+    if (gsc__gpu_try_enter(device, &scope) != GSC__CU_OK) return NULL;
+    gsc__cu_result result = device->pools ? device->driver->cuMemAllocAsync(&data, bytes, stream)
+                                          : device->driver->cuMemAlloc(&data, bytes);
+    gsc__gpu_leave(&scope);
+    return result == GSC__CU_OK ? (void *)(uintptr_t)data : NULL;
+}
+
+static void free_memory(gsc_context *context, void *data, void *stream) {
+    const gsc__gpu_device *device = &gsc__gpu_of(context)->device;
+    const gsc__cu_pointer pointer = (gsc__cu_pointer)(uintptr_t)data;
+    gsc__gpu_scope scope;
+    if (gsc__gpu_try_enter(device, &scope) != GSC__CU_OK) return;
+    if (device->pools) {
+        (void)device->driver->cuMemFreeAsync(pointer, stream);
+    } else {
+        (void)device->driver->cuMemFree(pointer);
+    }
+    gsc__gpu_leave(&scope);
+}
+
+/* ----------------------------------------------------------------- the table */
+
+/* One operation with the device's context current. */
+#define INSIDE(context, function, call)                                        \
+    gsc__gpu_scope scope;                                                      \
+    GSC__TRY(gsc__gpu_enter(function, &gsc__gpu_of(context)->device, &scope)); \
+    gsc_status status = call;                                                  \
+    gsc__gpu_leave(&scope);                                                    \
+    return status
+
+static gsc_status raster_project(gsc_context *context, const gsc__raster *raster,
+                                 const gsc__raster_buffers *buffers,
+                                 const gsc__raster_outputs *outputs, gsc_raster_info *info,
+                                 void *stream) {
+    INSIDE(context, "raster_project",
+           gsc__gpu_raster_project(context, raster, buffers, outputs, info, stream));
+}
+
+static gsc_status raster_render(gsc_context *context, const gsc__raster *raster,
+                                const gsc__raster_buffers *buffers,
+                                const gsc__raster_outputs *outputs, const gsc_raster_info *info,
+                                int64_t *overflow, void *stream) {
+    INSIDE(context, "raster_render",
+           gsc__gpu_raster_render(context, raster, buffers, outputs, info, overflow, stream));
+}
+
+static gsc_status raster_backward(gsc_context *context, const gsc__raster *raster,
+                                  const gsc__raster_buffers *buffers, const gsc_raster_info *info,
+                                  const gsc__raster_grads *grads, void *stream) {
+    INSIDE(context, "raster_backward",
+           gsc__gpu_raster_backward(context, raster, buffers, info, grads, stream));
+}
+
+static gsc_status mark_visible(gsc_context *context, const gsc__raster *raster, uint8_t *visible,
+                               void *stream) {
+    INSIDE(context, "mark_visible", gsc__gpu_mark_visible(context, raster, visible, stream));
+}
+
+static gsc_status knn(gsc_context *context, const gsc__knn *args, void *stream) {
+    INSIDE(context, "knn", gsc__gpu_knn(context, args, stream));
+}
+
+static gsc_status ssim_forward(gsc_context *context, const gsc__ssim *ssim, void *stream) {
+    INSIDE(context, "ssim_forward", gsc__gpu_ssim_forward(context, ssim, stream));
+}
+
+static gsc_status ssim_backward(gsc_context *context, const gsc__ssim *ssim, void *stream) {
+    INSIDE(context, "ssim_backward", gsc__gpu_ssim_backward(context, ssim, stream));
+}
+
+static gsc_status image_loss(gsc_context *context, const gsc__image_loss *loss, void *stream) {
+    INSIDE(context, "image_loss", gsc__gpu_image_loss(context, loss, stream));
+}
+
+static gsc_status adam_step(gsc_context *context, const gsc__adam_group *groups, int32_t count,
+                            const gsc__visible_rows *visible, void *stream) {
+    INSIDE(context, "adam_step", gsc__gpu_adam_step(context, groups, count, visible, stream));
+}
+
+const gsc__backend gsc__gpu_backend = {
+    .name = "cuda",
+    .open = open_context,
+    .close = close_context,
+    .alloc = alloc_memory,
+    .free = free_memory,
+    .raster_sizes = gsc__gpu_raster_sizes,
+    .raster_project = raster_project,
+    .raster_render = raster_render,
+    .raster_backward = raster_backward,
+    .mark_visible = mark_visible,
+    .knn_scratch_bytes = gsc__gpu_knn_scratch_bytes,
+    .knn = knn,
+    .ssim_forward = ssim_forward,
+    .ssim_backward = ssim_backward,
+    .image_loss = image_loss,
+    .adam_step = adam_step,
+};

@@ -1,0 +1,159 @@
+#include "driver.h"
+
+#include "../system.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* cuLibraryLoadData and cubins of any 12.x toolkit need this much. */
+enum { OLDEST_VERSION = 12000 };
+#define OLDEST_TEXT "CUDA 12.0, which is driver 525.60"
+
+#if defined(_WIN32)
+#define DEFAULT_LIBRARY "nvcuda.dll"
+#else
+#define DEFAULT_LIBRARY "libcuda.so.1"
+#endif
+
+/* ---------------------------------------------------------------------- open */
+
+static gsc_status give_up(gsc__driver *driver, gsc__driver_failure *failure, gsc_status status,
+                          gsc__cu_result code, const char *format, ...) GSC__PRINTF(5, 6);
+
+static gsc_status give_up(gsc__driver *driver, gsc__driver_failure *failure, gsc_status status,
+                          gsc__cu_result code, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    vsnprintf(failure->text, sizeof failure->text, format, args);
+    va_end(args);
+    failure->status = status;
+    failure->code = code;
+    if (driver->library) gsc__library_close(driver->library);
+    memset(driver, 0, sizeof *driver);
+    return status;
+}
+
+/* The name of the first symbol that is missing, or NULL.  POSIX lets a function's address
+ * travel in an object pointer, ISO C only byte by byte. */
+static const char *load_symbols(gsc__driver *driver) {
+    void *address;
+#define LOAD(member, symbol, parameters)                    \
+    address = gsc__library_symbol(driver->library, symbol); \
+    if (!address) return symbol;                            \
+    memcpy(&driver->member, &address, sizeof driver->member);
+    GSC__DRIVER_CALLS(LOAD)
+#undef LOAD
+    return NULL;
+}
+
+static bool means_no_driver(gsc__cu_result result) {
+    return result == GSC__CU_STUB_LIBRARY || result == GSC__CU_SYSTEM_DRIVER_MISMATCH ||
+           result == GSC__CU_COMPAT_NOT_SUPPORTED;
+}
+
+static gsc_status initialise(gsc__driver *driver, const char *path, gsc__driver_failure *failure) {
+    gsc__cu_result result = driver->cuInit(0);
+    int count = 0;
+    if (result == GSC__CU_STUB_LIBRARY) {
+        return give_up(driver, failure, GSC_ERROR_NO_DRIVER, result,
+                       "%s is the toolkit's stub library, not a driver", path);
+    }
+    if (result == GSC__CU_OK) result = driver->cuDeviceGetCount(&count);
+    if (result == GSC__CU_NO_DEVICE || (result == GSC__CU_OK && count < 1)) {
+        return give_up(driver, failure, GSC_ERROR_NO_DEVICE, result,
+                       "the CUDA driver finds no device");
+    }
+    if (result == GSC__CU_OK) return GSC_OK;
+    const char *name = NULL, *text = NULL;
+    driver->cuGetErrorName(result, &name);
+    driver->cuGetErrorString(result, &text);
+    return give_up(driver, failure, means_no_driver(result) ? GSC_ERROR_NO_DRIVER : GSC_ERROR_CUDA,
+                   result, "the CUDA driver does not start: %s (%d): %s",
+                   name ? name : "unknown error", result, text ? text : "no description");
+}
+
+/* The version is asked before the symbols, so that an old driver is told as what it is
+ * and not by the first symbol that it lacks. */
+gsc_status gsc__driver_open(const char *path, gsc__driver *driver, gsc__driver_failure *failure) {
+    char reason[GSC__DRIVER_TEXT_SIZE / 2] = "";
+    memset(driver, 0, sizeof *driver);
+    memset(failure, 0, sizeof *failure);
+    driver->library = gsc__library_open(path, reason, sizeof reason);
+    if (!driver->library) {
+        return give_up(driver, failure, GSC_ERROR_NO_DRIVER, 0, "no CUDA driver: %s", reason);
+    }
+    void *address = gsc__library_symbol(driver->library, "cuDriverGetVersion");
+    memcpy(&driver->cuDriverGetVersion, &address, sizeof address);
+    int version = 0;
+    if (address && driver->cuDriverGetVersion(&version) == GSC__CU_OK && version > 0 &&
+        version < OLDEST_VERSION) {
+        return give_up(driver, failure, GSC_ERROR_NO_DRIVER, 0,
+                       "the CUDA driver is for CUDA %d.%d, expected at least " OLDEST_TEXT,
+                       version / 1000, version % 1000 / 10);
+    }
+    const char *missing = load_symbols(driver);
+    if (missing) {
+        return give_up(driver, failure, GSC_ERROR_NO_DRIVER, 0,
+                       "%s has no %s, expected a CUDA driver of at least " OLDEST_TEXT, path,
+                       missing);
+    }
+    driver->version = version;
+    return initialise(driver, path, failure);
+}
+
+/* ------------------------------------------------------------------ the one */
+
+static gsc__once once = GSC__ONCE_INIT;
+static gsc__driver the_driver;
+static gsc__driver_failure the_failure;
+
+static void open_the_driver(void) {
+    const char *path = getenv("GSC_CUDA_LIBRARY");
+    (void)gsc__driver_open(path && *path ? path : DEFAULT_LIBRARY, &the_driver, &the_failure);
+}
+
+const gsc__driver *gsc__driver_try(void) {
+    gsc__once_run(&once, open_the_driver);
+    return the_failure.status == GSC_OK ? &the_driver : NULL;
+}
+
+gsc_status gsc__driver_get(const char *function, const gsc__driver **driver) {
+    gsc__once_run(&once, open_the_driver);
+    *driver = &the_driver;
+    if (the_failure.status == GSC_OK) return GSC_OK;
+    return gsc__fail_cuda(the_failure.status, the_failure.code, "%s: %s", function,
+                          the_failure.text);
+}
+
+/* -------------------------------------------------------------------- errors */
+
+static gsc_status status_of(gsc__cu_result result) {
+    switch (result) {
+    case GSC__CU_OUT_OF_MEMORY: return GSC_ERROR_OUT_OF_MEMORY;
+    case GSC__CU_STUB_LIBRARY:
+    case GSC__CU_SYSTEM_DRIVER_MISMATCH:
+    case GSC__CU_COMPAT_NOT_SUPPORTED: return GSC_ERROR_NO_DRIVER;
+    case GSC__CU_NO_DEVICE:
+    case GSC__CU_INVALID_DEVICE: return GSC_ERROR_NO_DEVICE;
+    case GSC__CU_INVALID_IMAGE:
+    case GSC__CU_NO_BINARY_FOR_GPU:
+    case GSC__CU_INVALID_PTX:
+    case GSC__CU_UNSUPPORTED_PTX_VERSION: return GSC_ERROR_NO_KERNEL_IMAGE;
+    default: return GSC_ERROR_CUDA;
+    }
+}
+
+gsc_status gsc__driver_fail(const gsc__driver *driver, gsc__cu_result result, const char *format,
+                            ...) {
+    char what[256];
+    const char *name = NULL, *text = NULL;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(what, sizeof what, format, args);
+    va_end(args);
+    driver->cuGetErrorName(result, &name);
+    driver->cuGetErrorString(result, &text);
+    return gsc__fail_cuda(status_of(result), result, "%s: %s (%d): %s", what,
+                          name ? name : "unknown error", result, text ? text : "no description");
+}

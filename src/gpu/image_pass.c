@@ -1,0 +1,137 @@
+#include "image_pass.h"
+
+#define LAUNCH(name, grid, block, args) \
+    gsc__gpu_launch(context, GSC__KERNEL_##name, grid, block, &(args), sizeof(args), stream, function)
+
+/* --------------------------------------------------------------------- tiles */
+
+typedef struct tile_plan {
+    int32_t width, height, columns, rows;
+} tile_plan;
+
+static int32_t divide_up(int32_t a, int32_t b) {
+    return (int32_t)(((int64_t)a + b - 1) / b);
+}
+
+/* Tiles are as wide as a block's columns allow, of a multiple of four columns so that rows
+ * begin at vectors.  High ones waste few rows on margins, but there must be enough blocks
+ * for a large GPU; one that is not a multiple of the rows of a step wastes the rest of
+ * its last step.  The plan does not depend on the device, so neither do results. */
+static tile_plan plan_tiles(const gsc__gpu_image_pass *pass) {
+    enum { SLOTS = 528, HIGHEST = 256 }; /* blocks that run at once: four on 132 processors */
+    const int32_t reach = pass->window->size / 2 * (pass->differentiate ? 2 : 1);
+    const int32_t widest = (GSC__SSIM_BLOCK - 2 * reach) / 4 * 4;
+    tile_plan plan = {.columns = divide_up(pass->width, widest)};
+    plan.width = divide_up(divide_up(pass->width, plan.columns), 4) * 4;
+    plan.columns = divide_up(pass->width, plan.width);
+    const int64_t strips = (int64_t)pass->batch * pass->channels * plan.columns;
+    int64_t least = INT64_MAX;
+    for (int32_t steps = divide_up(2 * reach + 1, GSC__SSIM_ROWS);; ++steps) {
+        const int32_t height = steps * GSC__SSIM_ROWS - 2 * reach;
+        if (height > HIGHEST && plan.height > 0) break;
+        const int32_t rows = divide_up(pass->height, height);
+        const int64_t rounds = (strips * rows + SLOTS - 1) / SLOTS;
+        if (rounds * (steps + 1) < least) { /* the start of a tile costs about a step */
+            least = rounds * (steps + 1);
+            plan.height = height;
+            plan.rows = rows;
+        }
+        if (height >= pass->height) break;
+    }
+    return plan;
+}
+
+static int32_t pieces_of(const gsc__gpu_image_pass *pass) {
+    return (int32_t)(((int64_t)pass->height * pass->width + GSC__POINTS_PIECE - 1) /
+                     GSC__POINTS_PIECE);
+}
+
+gsc_status gsc__gpu_image_pass_blocks(const gsc__gpu_image_pass *pass, const char *function,
+                                      uint32_t *blocks) {
+    const tile_plan plan = plan_tiles(pass);
+    const int64_t planes = (int64_t)pass->batch * pass->channels;
+    const int64_t count =
+        planes * (pass->ssim ? (int64_t)plan.columns * plan.rows : pieces_of(pass));
+    if (count > INT32_MAX) {
+        return gsc__fail(GSC_ERROR_OVERFLOW,
+                         "%s: image is [%d, %d, %d, %d], which needs %lld blocks, expected at "
+                         "most %d",
+                         function, pass->batch, pass->channels, pass->height, pass->width,
+                         (long long)count, INT32_MAX);
+    }
+    *blocks = (uint32_t)count;
+    return GSC_OK;
+}
+
+gsc__gpu_image_totals gsc__gpu_image_sizes(const gsc__gpu_image_pass *pass) {
+    const int32_t border = pass->valid ? pass->window->size - 1 : 0;
+    const double planes = (double)pass->batch * pass->channels;
+    return (gsc__gpu_image_totals){planes * pass->height * pass->width,
+                                   planes * (pass->height - border) * (pass->width - border)};
+}
+
+/* ---------------------------------------------------------------------- pass */
+
+gsc__gpu_pixels gsc__gpu_pixels_of(const gsc__image *image) {
+    gsc__gpu_pixels out = {.data = image->data, .bytes = image->bytes};
+    memcpy(out.strides, image->strides, sizeof out.strides);
+    const uintptr_t vector = image->bytes ? 4 : 16;
+    out.vectors = image->strides[3] == 1 && (uintptr_t)image->data % vector == 0;
+    for (int i = 0; i < 3; ++i)
+        if (image->strides[i] % 4 != 0) out.vectors = 0;
+    return out;
+}
+
+static gsc_status run_points(gsc_context *context, const gsc__gpu_image_pass *pass,
+                             uint32_t blocks, void *stream, const char *function) {
+    gsc_k_image_points args = {.channels = pass->channels,
+                               .height = pass->height,
+                               .width = pass->width,
+                               .pieces = pieces_of(pass),
+                               .image = gsc__gpu_pixels_of(&pass->image),
+                               .target = gsc__gpu_pixels_of(&pass->target),
+                               .weight = gsc__gpu_pixels_of(&pass->weight),
+                               .totals = pass->totals,
+                               .device_totals = pass->device_totals,
+                               .grad_image = gsc__gpu_pixels_of(&pass->grad_image),
+                               .sums = pass->sums};
+    memcpy(args.coefficients, pass->coefficients, sizeof args.coefficients);
+    return LAUNCH(image_points, blocks, GSC__POINTS_BLOCK, args);
+}
+
+gsc_status gsc__gpu_image_pass_run(gsc_context *context, const gsc__gpu_image_pass *pass,
+                                   void *stream, const char *function) {
+    uint32_t blocks;
+    GSC__TRY(gsc__gpu_image_pass_blocks(pass, function, &blocks));
+    if (!pass->ssim) return run_points(context, pass, blocks, stream, function);
+    const tile_plan plan = plan_tiles(pass);
+    gsc_k_ssim args = {.channels = pass->channels,
+                       .height = pass->height,
+                       .width = pass->width,
+                       .tile_height = plan.height,
+                       .tile_width = plan.width,
+                       .tile_rows = plan.rows,
+                       .tile_columns = plan.columns,
+                       .radius = pass->window->size / 2,
+                       .border = pass->valid ? pass->window->size / 2 : 0,
+                       .pointwise = pass->pointwise,
+                       .c1 = pass->c1,
+                       .c2 = pass->c2,
+                       .image = gsc__gpu_pixels_of(&pass->image),
+                       .target = gsc__gpu_pixels_of(&pass->target),
+                       .weight = gsc__gpu_pixels_of(&pass->weight),
+                       .weight_origin = pass->weight_origin,
+                       .totals = pass->totals,
+                       .device_totals = pass->device_totals,
+                       .grad_mean = pass->grad_mean,
+                       .map = pass->map,
+                       .grad_image = gsc__gpu_pixels_of(&pass->grad_image),
+                       .sums = pass->sums};
+    memcpy(args.weights, pass->window->weights, sizeof args.weights);
+    memcpy(args.coefficients, pass->coefficients, sizeof args.coefficients);
+    const bool usual = args.radius == GSC__SSIM_RADIUS;
+    if (usual && pass->differentiate) return LAUNCH(ssim_grad, blocks, GSC__SSIM_BLOCK, args);
+    if (usual) return LAUNCH(ssim, blocks, GSC__SSIM_BLOCK, args);
+    if (pass->differentiate) return LAUNCH(ssim_any_grad, blocks, GSC__SSIM_BLOCK, args);
+    return LAUNCH(ssim_any, blocks, GSC__SSIM_BLOCK, args);
+}

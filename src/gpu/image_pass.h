@@ -1,0 +1,38 @@
+/* One pass over a pair of images on the device that yields any of: the SSIM map, weighted
+ * sums of SSIM, |x - y| and (x - y)^2, and the gradient of a combination of these sums. */
+#ifndef GSC_GPU_IMAGE_PASS_H
+#define GSC_GPU_IMAGE_PASS_H
+
+#include "../../cuda/image_kernels.h"
+#include "gpu.h"
+
+typedef struct gsc__gpu_image_pass {
+    int32_t batch, channels, height, width;
+    bool ssim;          /* wanted: map or sum of SSIM, or its gradient */
+    bool differentiate; /* the gradient has a part from SSIM */
+    bool pointwise;     /* wanted: the sums of |x - y| and (x - y)^2, or their gradients */
+    bool valid;         /* SSIM only of windows inside the image */
+    const gsc__window *window;
+    float c1, c2;
+    gsc__image image, target;
+    gsc__image weight;     /* of each pixel or window; data NULL: 1 */
+    int32_t weight_origin; /* row and column of the image that weight starts at */
+    float *map;
+    double coefficients[GSC__IMAGE_SUMS]; /* of the gradient, by each sum; times grad_mean */
+    gsc__gpu_image_totals totals;         /* what the sums are divided by */
+    const gsc__gpu_image_totals *device_totals; /* the same on the device, or NULL */
+    const float *grad_mean;
+    gsc__image grad_image; /* data NULL: not wanted */
+    double *sums; /* out on the device: [blocks, GSC__IMAGE_SUMS] or NULL */
+} gsc__gpu_image_pass;
+
+/* Number of pixels and of windows of all planes. */
+gsc__gpu_image_totals gsc__gpu_image_sizes(const gsc__gpu_image_pass *pass);
+/* GSC_ERROR_OVERFLOW if there are more than a launch takes. */
+gsc_status gsc__gpu_image_pass_blocks(const gsc__gpu_image_pass *pass, const char *function,
+                                      uint32_t *blocks);
+gsc_status gsc__gpu_image_pass_run(gsc_context *context, const gsc__gpu_image_pass *pass,
+                                   void *stream, const char *function);
+gsc__gpu_pixels gsc__gpu_pixels_of(const gsc__image *image);
+
+#endif

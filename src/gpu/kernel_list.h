@@ -1,0 +1,74 @@
+/* Every kernel, once: X(file of cuda/ without .cu, name without gsc_). */
+#ifndef GSC_GPU_KERNEL_LIST_H
+#define GSC_GPU_KERNEL_LIST_H
+
+#define GSC__GPU_FILES(X) \
+    X(write)        \
+    X(project)      \
+    X(sort)         \
+    X(bins)         \
+    X(blend)        \
+    X(blend_any)    \
+    X(unblend)      \
+    X(unblend_any)  \
+    X(unproject)    \
+    X(adam)         \
+    X(image)        \
+    X(ssim)
+
+#define GSC__GPU_KERNELS(X)         \
+    X(write, write)                 \
+    X(project, camera)              \
+    X(project, project)             \
+    X(project, mark_visible)        \
+    X(sort, scan_sums)              \
+    X(sort, scan_top)               \
+    X(sort, scan_pieces)            \
+    X(sort, sort_histograms)        \
+    X(sort, sort_rows)              \
+    X(sort, sort_move)              \
+    X(bins, count_bins)             \
+    X(bins, sum_bins)               \
+    X(bins, plan_bands)             \
+    X(bins, band_counts)            \
+    X(bins, emit)                   \
+    X(bins, order_bins)             \
+    X(blend, blend)                 \
+    X(blend, blend_depths)          \
+    X(blend_any, blend_any)         \
+    X(blend_any, weight_scale)      \
+    X(blend_any, finish_statistics) \
+    X(unblend, unblend)             \
+    X(unblend, unblend_depths)      \
+    X(unblend, unblend_absolute)    \
+    X(unblend_any, unblend_any)     \
+    X(unproject, unproject)         \
+    X(unproject, camera_grad)       \
+    X(unproject, background_grad)   \
+    X(adam, adam)                   \
+    X(image, image_points)          \
+    X(image, mask_sums)             \
+    X(image, mask_total)            \
+    X(image, image_total)           \
+    X(ssim, ssim)                   \
+    X(ssim, ssim_grad)              \
+    X(ssim, ssim_any)               \
+    X(ssim, ssim_any_grad)
+
+/* GSC__FILE_project: the number of an image set. */
+enum gsc__gpu_file {
+#define GSC__GPU_FILE(file) GSC__FILE_##file,
+    GSC__GPU_FILES(GSC__GPU_FILE)
+#undef GSC__GPU_FILE
+        GSC__GPU_FILE_COUNT
+};
+
+/* GSC__KERNEL_camera: what gsc__gpu_launch launches. */
+enum gsc__gpu_kernel {
+#define GSC__GPU_KERNEL(file, name) GSC__KERNEL_##name,
+    GSC__GPU_KERNELS(GSC__GPU_KERNEL)
+#undef GSC__GPU_KERNEL
+        GSC__GPU_KERNEL_COUNT
+};
+
+#endif

@@ -1,0 +1,167 @@
+#include "launch.h"
+
+#include "../../cuda/kernels.h"
+#include "gpu.h"
+
+static const char *const kernel_names[] = {
+#define NAME(file, name) #name,
+    GSC__GPU_KERNELS(NAME)
+#undef NAME
+};
+
+static gsc__cu_pointer device_pointer(const void *data) {
+    return (gsc__cu_pointer)(uintptr_t)data;
+}
+
+/* ------------------------------------------------------------------- kernels */
+
+/* A captured stream cannot be waited for. */
+static gsc_status sync_check(const gsc__driver *driver, enum gsc__gpu_kernel kernel, uint32_t grid,
+                             uint32_t block, void *stream, const char *function) {
+    int capture = GSC__CU_CAPTURE_NONE;
+    GSC__DRIVER_TRY(driver, function, cuStreamIsCapturing, stream, &capture);
+    if (capture != GSC__CU_CAPTURE_NONE) return GSC_OK;
+    gsc__cu_result result = driver->cuStreamSynchronize(stream);
+    if (result == GSC__CU_OK) return GSC_OK;
+    return gsc__driver_fail(driver, result, "%s: kernel %s, %u blocks of %u threads", function,
+                            kernel_names[kernel], grid, block);
+}
+
+/* As a buffer and not as an array of parameters, so that its size goes along: the tests'
+ * driver keeps a copy. */
+gsc_status gsc__gpu_launch(gsc_context *context, enum gsc__gpu_kernel kernel, uint32_t grid,
+                           uint32_t block, const void *args, size_t args_bytes, void *stream,
+                           const char *function) {
+    const gsc__gpu *gpu = gsc__gpu_of(context);
+    const gsc__driver *driver = gpu->device.driver;
+    if (grid == 0) return GSC_OK;
+    void *extra[] = {GSC__CU_LAUNCH_BUFFER, (void *)(uintptr_t)args, GSC__CU_LAUNCH_BUFFER_SIZE,
+                     &args_bytes, GSC__CU_LAUNCH_END};
+    gsc__cu_result result = driver->cuLaunchKernel(gpu->functions[kernel], grid, 1, 1, block, 1, 1,
+                                                   0, stream, NULL, extra);
+    if (result != GSC__CU_OK) {
+        return gsc__driver_fail(driver, result, "%s: launch of kernel %s, %u blocks of %u threads",
+                                function, kernel_names[kernel], grid, block);
+    }
+    if (!(context->flags & GSC_CONTEXT_SYNC_CHECK)) return GSC_OK;
+    return sync_check(driver, kernel, grid, block, stream, function);
+}
+
+/* -------------------------------------------------------------------- memory */
+
+gsc_status gsc__gpu_memset(gsc_context *context, void *data, uint8_t value, size_t bytes,
+                           void *stream, const char *function) {
+    if (bytes == 0) return GSC_OK;
+    GSC__DRIVER_TRY(gsc__gpu_of(context)->device.driver, function, cuMemsetD8Async,
+                    device_pointer(data), value, bytes, stream);
+    return GSC_OK;
+}
+
+gsc_status gsc__gpu_copy(gsc_context *context, void *to, const void *from, size_t bytes,
+                         void *stream, const char *function) {
+    if (bytes == 0) return GSC_OK;
+    GSC__DRIVER_TRY(gsc__gpu_of(context)->device.driver, function, cuMemcpyDtoDAsync,
+                    device_pointer(to), device_pointer(from), bytes, stream);
+    return GSC_OK;
+}
+
+/* By kernel parameters: a copy from pinned memory would read it after the call, and a
+ * captured one at every replay. */
+gsc_status gsc__gpu_write(gsc_context *context, float *to, const float *host, size_t count,
+                          void *stream, const char *function) {
+    gsc_k_write args;
+    memset(&args, 0, sizeof args);
+    for (size_t done = 0; done < count; done += GSC__WRITE_FLOATS) {
+        const size_t left = count - done;
+        args.count = (uint32_t)(left < GSC__WRITE_FLOATS ? left : GSC__WRITE_FLOATS);
+        args.to = to + done;
+        memcpy(args.values, host + done, args.count * sizeof *host);
+        GSC__TRY(gsc__gpu_launch(context, GSC__KERNEL_write, 1, GSC__WRITE_BLOCK, &args,
+                                 sizeof args, stream, function));
+    }
+    return GSC_OK;
+}
+
+/* ---------------------------------------------------------------------- read */
+
+/* NULL if all are taken. */
+static char *take_slot(gsc__gpu_staging *staging, int *slot) {
+    for (int i = 0; staging->data && i < GSC__STAGING_SLOTS; ++i) {
+        if (atomic_exchange(&staging->taken[i], true)) continue;
+        *slot = i;
+        return staging->data + i * GSC__STAGING_BYTES;
+    }
+    return NULL;
+}
+
+static gsc_status copy_and_wait(const gsc__driver *driver, void *host, const void *from,
+                                size_t bytes, void *stream, const char *function) {
+    GSC__DRIVER_TRY(driver, function, cuMemcpyDtoHAsync, host, device_pointer(from), bytes, stream);
+    GSC__DRIVER_TRY(driver, function, cuStreamSynchronize, stream);
+    return GSC_OK;
+}
+
+static gsc_status refuse_capture(const gsc__driver *driver, void *stream, const char *function) {
+    int capture = GSC__CU_CAPTURE_NONE;
+    GSC__DRIVER_TRY(driver, function, cuStreamIsCapturing, stream, &capture);
+    if (capture == GSC__CU_CAPTURE_NONE) return GSC_OK;
+    return gsc__fail(GSC_ERROR_UNSUPPORTED,
+                     "%s: this call waits for the stream, but the stream is being captured; "
+                     "see the header for how to call without waiting",
+                     function);
+}
+
+static gsc_status copy_to_slot(gsc__gpu *gpu, int slot, const void *from, size_t bytes,
+                               void *stream, const char *function) {
+    const gsc__driver *driver = gpu->device.driver;
+    char *pinned = gpu->staging.data + slot * GSC__STAGING_BYTES;
+    GSC__DRIVER_TRY(driver, function, cuMemcpyDtoHAsync, pinned, device_pointer(from), bytes,
+                    stream);
+    GSC__DRIVER_TRY(driver, function, cuEventRecord, gpu->staging.events[slot], stream);
+    return GSC_OK;
+}
+
+/* A copy to pageable memory costs the driver a round of its own staging, hence the slots. */
+gsc_status gsc__gpu_read_begin(gsc_context *context, gsc__gpu_reading *reading, const void *from,
+                               size_t bytes, void *stream, const char *function) {
+    gsc__gpu *gpu = gsc__gpu_of(context);
+    GSC__TRY(refuse_capture(gpu->device.driver, stream, function));
+    if (!take_slot(&gpu->staging, &reading->slot)) {
+        reading->slot = -1;
+        return copy_and_wait(gpu->device.driver, reading->data, from, bytes, stream, function);
+    }
+    gsc_status status = copy_to_slot(gpu, reading->slot, from, bytes, stream, function);
+    if (status != GSC_OK) atomic_store(&gpu->staging.taken[reading->slot], false);
+    return status;
+}
+
+static gsc_status wait_for_slot(gsc__gpu *gpu, int slot, const char *function) {
+    GSC__DRIVER_TRY(gpu->device.driver, function, cuEventSynchronize, gpu->staging.events[slot]);
+    return GSC_OK;
+}
+
+gsc_status gsc__gpu_read_end(gsc_context *context, gsc__gpu_reading *reading, size_t bytes,
+                             const char *function) {
+    gsc__gpu *gpu = gsc__gpu_of(context);
+    if (reading->slot < 0) return GSC_OK;
+    gsc_status status = wait_for_slot(gpu, reading->slot, function);
+    if (status == GSC_OK)
+        memcpy(reading->data, gpu->staging.data + reading->slot * GSC__STAGING_BYTES, bytes);
+    atomic_store(&gpu->staging.taken[reading->slot], false);
+    return status;
+}
+
+gsc_status gsc__gpu_read(gsc_context *context, void *host, const void *from, size_t bytes,
+                         void *stream, const char *function) {
+    gsc__gpu_reading reading;
+    if (bytes == 0) return GSC_OK;
+    if (bytes > GSC__STAGING_BYTES) {
+        const gsc__driver *driver = gsc__gpu_of(context)->device.driver;
+        GSC__TRY(refuse_capture(driver, stream, function));
+        return copy_and_wait(driver, host, from, bytes, stream, function);
+    }
+    GSC__TRY(gsc__gpu_read_begin(context, &reading, from, bytes, stream, function));
+    GSC__TRY(gsc__gpu_read_end(context, &reading, bytes, function));
+    memcpy(host, reading.data, bytes);
+    return GSC_OK;
+}

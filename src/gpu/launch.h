@@ -1,0 +1,51 @@
+/* Everything that goes onto a stream: kernels, fills, copies.
+ *
+ * `function` is the public function's name, for messages.  A stream is passed on as the
+ * caller gave it: NULL and 1 are the legacy stream, 2 the thread's own. */
+#ifndef GSC_GPU_LAUNCH_H
+#define GSC_GPU_LAUNCH_H
+
+#include "../context.h"
+#include "kernel_list.h"
+
+#include <stdatomic.h>
+
+/* Pinned memory for small reads; a slot is one call's. */
+enum { GSC__STAGING_SLOTS = 16, GSC__STAGING_BYTES = 256 };
+typedef struct gsc__gpu_staging {
+    char *data; /* [GSC__STAGING_SLOTS, GSC__STAGING_BYTES] */
+    void *events[GSC__STAGING_SLOTS]; /* recorded behind a slot's copy */
+    atomic_bool taken[GSC__STAGING_SLOTS];
+} gsc__gpu_staging;
+
+/* args: the kernel's one parameter.  grid 0: nothing to launch. */
+gsc_status gsc__gpu_launch(gsc_context *context, enum gsc__gpu_kernel kernel, uint32_t grid,
+                           uint32_t block, const void *args, size_t args_bytes, void *stream,
+                           const char *function);
+
+/* Sets every byte. */
+gsc_status gsc__gpu_memset(gsc_context *context, void *data, uint8_t value, size_t bytes,
+                           void *stream, const char *function);
+gsc_status gsc__gpu_copy(gsc_context *context, void *to, const void *from, size_t bytes,
+                         void *stream, const char *function);
+/* Host floats to the device.  They are read during the call, whatever kind of memory they
+ * are in, and a captured stream replays the values that they have now. */
+gsc_status gsc__gpu_write(gsc_context *context, float *to, const float *host, size_t count,
+                          void *stream, const char *function);
+/* Device to host: waits for the stream.  GSC_ERROR_UNSUPPORTED while it is captured. */
+gsc_status gsc__gpu_read(gsc_context *context, void *host, const void *from, size_t bytes,
+                         void *stream, const char *function);
+
+/* The same in two parts: work queued between them does not delay the second, which waits
+ * for the copy alone.  At most GSC__STAGING_BYTES. */
+typedef struct gsc__gpu_reading {
+    int slot; /* -1: none was free, so that the copy is already done */
+    char data[GSC__STAGING_BYTES];
+} gsc__gpu_reading;
+gsc_status gsc__gpu_read_begin(gsc_context *context, gsc__gpu_reading *reading, const void *from,
+                               size_t bytes, void *stream, const char *function);
+/* Always after a read_begin that succeeded; the result is in reading->data. */
+gsc_status gsc__gpu_read_end(gsc_context *context, gsc__gpu_reading *reading, size_t bytes,
+                             const char *function);
+
+#endif

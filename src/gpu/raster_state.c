@@ -1,0 +1,146 @@
+#include "raster_state.h"
+
+#include <string.h>
+
+/* Bins of 32x16 pixels, or 16x16 where Gaussians outnumber pixels and so are small: within
+ * a few percent of the best choice for every scene measured, see docs/performance.md. */
+static int32_t shift_x_of(const gsc__raster *raster) {
+    return raster->gaussians > (int64_t)raster->width * raster->height ? 4 : 5;
+}
+#define SHIFT_Y 4
+
+void *gsc__gpu_take(gsc__gpu_cut *cut, size_t bytes) {
+    void *here = cut->base ? cut->base + cut->at : NULL;
+    cut->at += (bytes + 255) / 256 * 256;
+    return here;
+}
+
+static uint64_t hash_layout(const gsc__raster *raster, const gsc__gpu_layout *layout) {
+    const uint32_t meaning = GSC_RASTER_ANTIALIAS | GSC_RASTER_COMPAT_3DGS;
+    const uint64_t values[] = {GSC__GPU_STATE_MAGIC,
+                               sizeof(gsc__gpu_record),
+                               raster->flags & meaning,
+                               (uint64_t)raster->width,
+                               (uint64_t)raster->height,
+                               (uint64_t)raster->channels,
+                               (uint64_t)raster->cameras,
+                               (uint64_t)raster->gaussians,
+                               (uint64_t)raster->sh_degree,
+                               (raster->sh || raster->sh_dc) ? 1u : 0u,
+                               raster->covariances ? 1u : 0u,
+                               (uint64_t)layout->grid.shift_x << 8 | (uint64_t)layout->grid.shift_y,
+                               (uint64_t)layout->bytes};
+    uint64_t hash = UINT64_C(14695981039346656037);
+    const unsigned char *bytes = (const unsigned char *)values;
+    for (size_t i = 0; i < sizeof values; ++i) hash = (hash ^ bytes[i]) * UINT64_C(1099511628211);
+    return hash;
+}
+
+void gsc__gpu_layout_plan(const gsc__raster *raster, gsc__gpu_layout *layout) {
+    const size_t n = (size_t)raster->gaussians;
+    gsc__gpu_grid *grid = &layout->grid;
+    gsc__gpu_cut cut = {NULL, 0};
+    grid->width = raster->width;
+    grid->height = raster->height;
+    grid->shift_x = shift_x_of(raster);
+    grid->shift_y = SHIFT_Y;
+    grid->bins_x = (raster->width + (1 << grid->shift_x) - 1) >> grid->shift_x;
+    grid->bins_y = (raster->height + (1 << SHIFT_Y) - 1) >> SHIFT_Y;
+    grid->bins = grid->bins_x * grid->bins_y;
+    layout->gaussians = raster->gaussians;
+    layout->pixels = (int64_t)raster->width * raster->height;
+    gsc__gpu_take(&cut, sizeof(gsc__gpu_header));
+    layout->camera = cut.at;
+    gsc__gpu_take(&cut, sizeof(gsc__camera));
+    layout->background = cut.at;
+    gsc__gpu_take(&cut, (size_t)raster->channels * sizeof(float));
+    layout->records = cut.at;
+    gsc__gpu_take(&cut, n * sizeof(gsc__gpu_record));
+    layout->depths = cut.at;
+    gsc__gpu_take(&cut, n * sizeof(float));
+    layout->counts = cut.at;
+    gsc__gpu_take(&cut, n * sizeof(uint32_t));
+    layout->gates = cut.at;
+    gsc__gpu_take(&cut, n);
+    layout->order = cut.at;
+    gsc__gpu_take(&cut, n * sizeof(uint32_t));
+    layout->offsets = cut.at;
+    gsc__gpu_take(&cut, ((size_t)grid->bins + 1) * sizeof(uint64_t));
+    layout->final_t = cut.at;
+    gsc__gpu_take(&cut, (size_t)layout->pixels * sizeof(float));
+    layout->walked = cut.at;
+    gsc__gpu_take(&cut, (size_t)layout->pixels * sizeof(uint32_t));
+    layout->camera_bytes = cut.at;
+    layout->bytes = cut.at * (size_t)raster->cameras;
+    layout->hash = hash_layout(raster, layout);
+}
+
+void gsc__gpu_frame_open(const gsc__gpu_layout *layout, void *state, int32_t camera,
+                         gsc__gpu_frame *frame) {
+    unsigned char *base = (unsigned char *)state + (size_t)camera * layout->camera_bytes;
+    frame->header = (gsc__gpu_header *)(void *)base;
+    frame->camera = (gsc__camera *)(void *)(base + layout->camera);
+    frame->records = (gsc__gpu_record *)(void *)(base + layout->records);
+    frame->depths = (float *)(void *)(base + layout->depths);
+    frame->counts = (uint32_t *)(void *)(base + layout->counts);
+    frame->gates = base + layout->gates;
+    frame->order = (uint32_t *)(void *)(base + layout->order);
+    frame->offsets = (uint64_t *)(void *)(base + layout->offsets);
+    frame->final_t = (float *)(void *)(base + layout->final_t);
+    frame->walked = (uint32_t *)(void *)(base + layout->walked);
+}
+
+gsc_status gsc__gpu_background(gsc_context *context, const gsc__raster *raster, int32_t index,
+                               const gsc__gpu_layout *layout, void *state, void *stream,
+                               const char *function, const float **background) {
+    *background = raster->background;
+    if (!raster->background) return GSC_OK;
+    *background += index * raster->background_stride;
+    if (!raster->host_background) return GSC_OK;
+    float *copy = (float *)(void *)((unsigned char *)state +
+                                    (size_t)index * layout->camera_bytes + layout->background);
+    GSC__TRY(gsc__gpu_write(context, copy, *background, (size_t)raster->channels, stream,
+                            function));
+    *background = copy;
+    return GSC_OK;
+}
+
+void gsc__gpu_camera_source_of(const gsc__raster *raster, int32_t index,
+                               gsc__gpu_camera_source *out) {
+    memset(out, 0, sizeof *out);
+    gsc__camera_source *source = &out->source;
+    source->tan_fov[0] = raster->tan_fovx;
+    source->tan_fov[1] = raster->tan_fovy;
+    source->near_plane = raster->near_plane;
+    source->far_plane = raster->far_plane;
+    source->blur = raster->blur;
+    source->width = raster->width;
+    source->height = raster->height;
+    source->row_major = (raster->flags & GSC_RASTER_VIEW_ROW_MAJOR) != 0;
+    source->compat = (raster->flags & GSC_RASTER_COMPAT_3DGS) != 0;
+    source->antialias = (raster->flags & GSC_RASTER_ANTIALIAS) != 0;
+    const struct {
+        const float *tensor;
+        bool host;
+        int64_t size;
+        const float **device;
+        float *values;
+        bool *by_value;
+    } parts[] = {
+        {raster->view, raster->host_view, 16, &source->view, out->view, &out->host_view},
+        {raster->projection, raster->host_projection, 16, &source->projection, out->projection,
+         &out->host_projection},
+        {raster->intrinsics, raster->host_intrinsics, 4, &source->intrinsics, out->intrinsics,
+         &out->host_intrinsics},
+        {raster->position, raster->host_position, 3, &source->position, out->position,
+         &out->host_position}};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; ++i) {
+        if (!parts[i].tensor) continue;
+        const float *from = parts[i].tensor + parts[i].size * index;
+        *parts[i].by_value = parts[i].host;
+        if (parts[i].host)
+            memcpy(parts[i].values, from, (size_t)parts[i].size * sizeof(float));
+        else
+            *parts[i].device = from;
+    }
+}

@@ -1,0 +1,65 @@
+/* Structural similarity, its map, mean and gradients on the device. */
+#include "image_pass.h"
+
+#define LAUNCH(name, grid, block, args) \
+    gsc__gpu_launch(context, GSC__KERNEL_##name, grid, block, &(args), sizeof(args), stream, function)
+
+static gsc__gpu_image_pass ssim_pass(const gsc__ssim *ssim) {
+    gsc__gpu_image_pass pass = {.batch = ssim->batch,
+                                .channels = ssim->channels,
+                                .height = ssim->height,
+                                .width = ssim->width,
+                                .ssim = true,
+                                .valid = (ssim->flags & GSC_SSIM_VALID) != 0,
+                                .window = &ssim->window,
+                                .c1 = ssim->c1,
+                                .c2 = ssim->c2,
+                                .image = ssim->image,
+                                .target = ssim->target};
+    pass.totals = gsc__gpu_image_sizes(&pass);
+    return pass;
+}
+
+gsc_status gsc__gpu_ssim_forward(gsc_context *context, const gsc__ssim *ssim, void *stream) {
+    static const char function[] = "ssim_forward";
+    gsc__gpu_image_pass pass = ssim_pass(ssim);
+    uint32_t blocks;
+    if (!ssim->map && !ssim->mean) return GSC_OK;
+    pass.map = ssim->map;
+    if (!ssim->mean) return gsc__gpu_image_pass_run(context, &pass, stream, function);
+
+    GSC__TRY(gsc__gpu_image_pass_blocks(&pass, function, &blocks));
+    const size_t bytes = (size_t)blocks * GSC__IMAGE_SUMS * sizeof(double);
+    void *memory;
+    GSC__TRY(gsc__context_alloc(context, bytes, "ssim_forward: scratch", stream, &memory));
+    pass.sums = memory;
+    gsc_status status = gsc__gpu_image_pass_run(context, &pass, stream, function);
+    const gsc_k_image_total total = {
+        .sums = pass.sums, .blocks = blocks, .totals = pass.totals, .mean = ssim->mean};
+    if (status == GSC_OK) status = LAUNCH(image_total, 1, GSC__TOTAL_BLOCK, total);
+    gsc__context_release(context, memory, bytes, stream);
+    return status;
+}
+
+/* SSIM is symmetric: a gradient by the target is one by the image with the two exchanged. */
+gsc_status gsc__gpu_ssim_backward(gsc_context *context, const gsc__ssim *ssim, void *stream) {
+    static const char function[] = "ssim_backward";
+    gsc__gpu_image_pass pass = ssim_pass(ssim);
+    pass.differentiate = true;
+    pass.coefficients[2] = 1;
+    pass.grad_mean = ssim->grad_mean;
+    if (ssim->grad_map.data) {
+        pass.weight = ssim->grad_map;
+        pass.weight_origin = pass.valid ? ssim->window.size / 2 : 0;
+        pass.totals.windows = 1;
+    }
+    if (ssim->grad_image.data) {
+        pass.grad_image = ssim->grad_image;
+        GSC__TRY(gsc__gpu_image_pass_run(context, &pass, stream, function));
+    }
+    if (!ssim->grad_target.data) return GSC_OK;
+    pass.image = ssim->target;
+    pass.target = ssim->image;
+    pass.grad_image = ssim->grad_target;
+    return gsc__gpu_image_pass_run(context, &pass, stream, function);
+}

@@ -1,0 +1,397 @@
+#define _DEFAULT_SOURCE
+#include "fake_cuda.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef int result;
+typedef uint64_t pointer;
+
+enum {
+    INVALID_VALUE = 1,
+    OUT_OF_MEMORY = 2,
+    NO_DEVICE = 100,
+    INVALID_DEVICE = 101,
+    INVALID_CONTEXT = 201,
+    INVALID_HANDLE = 400,
+    NOT_FOUND = 500
+};
+enum { DEVICES = 8, STACK = 16, LIBRARY_MAGIC = 0x11b };
+
+typedef struct library {
+    int magic;
+    const void *image;
+} library;
+
+static fake_notes notes;
+static char primary_contexts[DEVICES];
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static _Thread_local void *stack[STACK];
+static _Thread_local int depth;
+
+fake_notes *fake_cuda(void);
+fake_notes *fake_cuda(void) {
+    return &notes;
+}
+
+/* ------------------------------------------------------------------ scripting */
+
+static int setting(const char *name, int otherwise) {
+    const char *text = getenv(name);
+    return text && *text ? atoi(text) : otherwise;
+}
+
+/* The code after "function=" in FAKE_CUDA_FAIL, or 0. */
+static result scripted(const char *function) {
+    const char *text = getenv("FAKE_CUDA_FAIL");
+    const size_t length = strlen(function);
+    while (text && *text) {
+        if (strncmp(text, function, length) == 0 && text[length] == '=')
+            return atoi(text + length + 1);
+        text = strchr(text, ',');
+        if (text) ++text;
+    }
+    return 0;
+}
+
+#define MAY_FAIL()                             \
+    do {                                       \
+        result scripted_ = scripted(__func__); \
+        if (scripted_) return scripted_;       \
+    } while (0)
+#define NEEDS_CONTEXT()                                              \
+    do {                                                             \
+        MAY_FAIL();                                                  \
+        if (depth == 0 || !stack[depth - 1]) return INVALID_CONTEXT; \
+    } while (0)
+#define EXPORT __attribute__((visibility("default")))
+/* An exported function, declared before it is defined. */
+#define CALL(name, ...)              \
+    EXPORT result name(__VA_ARGS__); \
+    result name(__VA_ARGS__)
+
+static void add(int *counter, int step) {
+    pthread_mutex_lock(&mutex);
+    *counter += step;
+    pthread_mutex_unlock(&mutex);
+}
+
+/* --------------------------------------------------------------------- devices */
+
+CALL(cuInit, unsigned flags) {
+    MAY_FAIL();
+    return flags ? INVALID_VALUE : 0;
+}
+
+CALL(cuDriverGetVersion, int *version) {
+    MAY_FAIL();
+    *version = setting("FAKE_CUDA_VERSION", 12090);
+    return 0;
+}
+
+CALL(cuGetErrorName, result code, const char **name) {
+    *name = code == 2     ? "CUDA_ERROR_OUT_OF_MEMORY"
+            : code == 700 ? "CUDA_ERROR_ILLEGAL_ADDRESS"
+                          : NULL;
+    return *name ? 0 : INVALID_VALUE;
+}
+
+CALL(cuGetErrorString, result code, const char **text) {
+    *text = code == 2 ? "out of memory" : code == 700 ? "an illegal memory access" : NULL;
+    return *text ? 0 : INVALID_VALUE;
+}
+
+CALL(cuDeviceGetCount, int *count) {
+    MAY_FAIL();
+    *count = setting("FAKE_CUDA_DEVICES", 2);
+    return 0;
+}
+
+CALL(cuDeviceGet, int *device, int index) {
+    MAY_FAIL();
+    *device = 10 + index; /* a handle is not an index */
+    return index < 0 || index >= setting("FAKE_CUDA_DEVICES", 2) ? INVALID_DEVICE : 0;
+}
+
+CALL(cuDeviceGetName, char *name, int size, int device) {
+    MAY_FAIL();
+    snprintf(name, (size_t)size, "Fake %d", device - 10);
+    return 0;
+}
+
+CALL(cuDeviceGetAttribute, int *value, int attribute, int device) {
+    const char *capability = getenv("FAKE_CUDA_CAPABILITY");
+    int major = 9, minor = 0;
+    MAY_FAIL();
+    if (device < 10) return INVALID_DEVICE;
+    if (capability) sscanf(capability, "%d.%d", &major, &minor);
+    switch (attribute) {
+    case 16: *value = 132; return 0;
+    case 75: *value = major; return 0;
+    case 76: *value = minor; return 0;
+    case 115: *value = setting("FAKE_CUDA_POOLS", 1); return 0;
+    default: return INVALID_VALUE;
+    }
+}
+
+CALL(cuDeviceTotalMem_v2, size_t *bytes, int device) {
+    MAY_FAIL();
+    *bytes = (size_t)8 << 30;
+    return device < 10 ? INVALID_DEVICE : 0;
+}
+
+/* -------------------------------------------------------------------- contexts */
+
+CALL(cuDevicePrimaryCtxRetain, void **context, int device) {
+    MAY_FAIL();
+    if (device < 10 || device >= 10 + DEVICES) return INVALID_DEVICE;
+    *context = &primary_contexts[device - 10];
+    add(&notes.retained[device - 10], 1);
+    return 0;
+}
+
+CALL(cuDevicePrimaryCtxRelease_v2, int device) {
+    if (device < 10 || device >= 10 + DEVICES) return INVALID_DEVICE;
+    add(&notes.retained[device - 10], -1);
+    return 0;
+}
+
+CALL(cuCtxGetCurrent, void **context) {
+    MAY_FAIL();
+    *context = depth ? stack[depth - 1] : NULL;
+    return 0;
+}
+
+CALL(cuCtxPushCurrent_v2, void *context) {
+    MAY_FAIL();
+    if (depth == STACK) return INVALID_VALUE;
+    stack[depth++] = context;
+    add(&notes.pushes, 1);
+    return 0;
+}
+
+CALL(cuCtxPopCurrent_v2, void **context) {
+    if (depth == 0) return INVALID_CONTEXT;
+    *context = stack[--depth];
+    return 0;
+}
+
+/* --------------------------------------------------------------------- kernels */
+
+#ifndef FAKE_CUDA_WITHOUT_LIBRARIES
+CALL(cuLibraryLoadData, void **out, const void *image, int *jit, void **jit_values,
+     unsigned jit_count, int *options, void **values, unsigned count) {
+    NEEDS_CONTEXT();
+    (void)jit, (void)jit_values, (void)options, (void)values;
+    if (!image || jit_count || count) return INVALID_VALUE;
+    library *made = malloc(sizeof *made);
+    if (!made) return OUT_OF_MEMORY;
+    *made = (library){LIBRARY_MAGIC, image};
+    *out = made;
+    add(&notes.libraries, 1);
+    return 0;
+}
+#endif
+
+CALL(cuLibraryUnload, void *handle) {
+    library *made = handle;
+    if (!made || made->magic != LIBRARY_MAGIC) return INVALID_HANDLE;
+    made->magic = 0;
+    free(made);
+    add(&notes.libraries, -1);
+    return 0;
+}
+
+/* The name lives as long as the caller's program: it is a literal there. */
+CALL(cuLibraryGetKernel, void **kernel, void *handle, const char *name) {
+    library *made = handle;
+    MAY_FAIL();
+    if (!made || made->magic != LIBRARY_MAGIC) return INVALID_HANDLE;
+    if (strncmp(name, "gsc_", 4) != 0) return NOT_FOUND;
+    *kernel = (void *)(uintptr_t)name;
+    return 0;
+}
+
+CALL(cuKernelGetFunction, void **function, void *kernel) {
+    NEEDS_CONTEXT();
+    *function = kernel;
+    add(&notes.functions, 1);
+    return 0;
+}
+
+CALL(cuFuncGetAttribute, int *value, int attribute, void *function) {
+    NEEDS_CONTEXT();
+    if (attribute != 0 || !function) return INVALID_VALUE;
+    *value = 1024;
+    add(&notes.attributes, 1);
+    return 0;
+}
+
+static void note_args(fake_launch *launch, void **extra) {
+    const void *buffer = NULL;
+    for (int i = 0; extra && extra[i]; i += 2) {
+        if (extra[i] == (void *)1) buffer = extra[i + 1];
+        if (extra[i] == (void *)2) launch->args_bytes = *(const size_t *)extra[i + 1];
+    }
+    if (buffer && launch->args_bytes <= FAKE_ARGS) memcpy(launch->args, buffer, launch->args_bytes);
+}
+
+CALL(cuLaunchKernel, void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+     unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared, void *stream,
+     void **parameters, void **extra) {
+    NEEDS_CONTEXT();
+    if (!function || !grid_x || !block_x || block_x > 1024 || shared || parameters)
+        return INVALID_VALUE;
+    pthread_mutex_lock(&mutex);
+    if (notes.launch_count < FAKE_LAUNCHES) {
+        fake_launch *launch = &notes.launches[notes.launch_count++];
+        *launch = (fake_launch){.grid = {grid_x, grid_y, grid_z},
+                                .block = {block_x, block_y, block_z},
+                                .stream = stream,
+                                .context = stack[depth - 1]};
+        snprintf(launch->kernel, sizeof launch->kernel, "%s", (const char *)function);
+        note_args(launch, extra);
+    }
+    notes.stream = stream;
+    pthread_mutex_unlock(&mutex);
+    return 0;
+}
+
+/* ---------------------------------------------------------------------- memory */
+
+static result allocate(void **data, size_t bytes, int *counter) {
+    if (bytes == 0) return INVALID_VALUE;
+    if (posix_memalign(data, 512, bytes) != 0) return OUT_OF_MEMORY;
+    add(counter, 1);
+    return 0;
+}
+
+static result release(void *data, int *counter) {
+    free(data);
+    add(counter, -1);
+    return 0;
+}
+
+CALL(cuMemAlloc_v2, pointer *data, size_t bytes) {
+    void *block = NULL;
+    NEEDS_CONTEXT();
+    result code = allocate(&block, bytes, &notes.blocks);
+    *data = (pointer)(uintptr_t)block;
+    return code;
+}
+
+CALL(cuMemFree_v2, pointer data) {
+    NEEDS_CONTEXT();
+    return release((void *)(uintptr_t)data, &notes.blocks);
+}
+
+CALL(cuMemAllocAsync, pointer *data, size_t bytes, void *stream) {
+    void *block = NULL;
+    NEEDS_CONTEXT();
+    notes.stream = stream;
+    result code = allocate(&block, bytes, &notes.async_blocks);
+    *data = (pointer)(uintptr_t)block;
+    return code;
+}
+
+CALL(cuMemFreeAsync, pointer data, void *stream) {
+    NEEDS_CONTEXT();
+    notes.stream = stream;
+    return release((void *)(uintptr_t)data, &notes.async_blocks);
+}
+
+CALL(cuMemHostAlloc, void **data, size_t bytes, unsigned flags) {
+    NEEDS_CONTEXT();
+    (void)flags;
+    return allocate(data, bytes, &notes.pinned);
+}
+
+CALL(cuMemFreeHost, void *data) {
+    NEEDS_CONTEXT();
+    return release(data, &notes.pinned);
+}
+
+CALL(cuMemsetD8Async, pointer data, unsigned char value, size_t count, void *stream) {
+    NEEDS_CONTEXT();
+    notes.stream = stream;
+    memset((void *)(uintptr_t)data, value, count);
+    return 0;
+}
+
+/* What comes back is there after waiting, and not before. */
+CALL(cuMemcpyDtoHAsync_v2, void *to, pointer from, size_t bytes, void *stream) {
+    NEEDS_CONTEXT();
+    notes.stream = stream;
+    pthread_mutex_lock(&mutex);
+    const bool full = notes.copy_count == FAKE_COPIES;
+    if (!full)
+        notes.copies[notes.copy_count++] = (fake_copy){to, (const void *)(uintptr_t)from, bytes};
+    pthread_mutex_unlock(&mutex);
+    return full ? OUT_OF_MEMORY : 0;
+}
+
+static void finish_copies(void) {
+    pthread_mutex_lock(&mutex);
+    for (int i = 0; i < notes.copy_count; ++i)
+        memcpy(notes.copies[i].to, notes.copies[i].from, notes.copies[i].bytes);
+    notes.copy_count = 0;
+    pthread_mutex_unlock(&mutex);
+}
+
+CALL(cuMemcpyDtoDAsync_v2, pointer to, pointer from, size_t bytes, void *stream) {
+    NEEDS_CONTEXT();
+    notes.stream = stream;
+    memcpy((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes);
+    return 0;
+}
+
+/* --------------------------------------------------------------------- streams */
+
+CALL(cuStreamSynchronize, void *stream) {
+    NEEDS_CONTEXT();
+    notes.stream = stream;
+    finish_copies();
+    add(&notes.synchronisations, 1);
+    return 0;
+}
+
+CALL(cuEventCreate, void **event, unsigned flags) {
+    NEEDS_CONTEXT();
+    if (flags != 2) return INVALID_VALUE; /* without timing */
+    *event = calloc(1, 1);
+    if (!*event) return OUT_OF_MEMORY;
+    add(&notes.events, 1);
+    return 0;
+}
+
+CALL(cuEventDestroy_v2, void *event) {
+    NEEDS_CONTEXT();
+    return release(event, &notes.events);
+}
+
+CALL(cuEventRecord, void *event, void *stream) {
+    NEEDS_CONTEXT();
+    notes.stream = stream;
+    *(char *)event = 1;
+    return 0;
+}
+
+/* An event that was never recorded is nothing to wait for. */
+CALL(cuEventSynchronize, void *event) {
+    NEEDS_CONTEXT();
+    if (*(char *)event) finish_copies();
+    *(char *)event = 0;
+    add(&notes.event_waits, 1);
+    return 0;
+}
+
+CALL(cuStreamIsCapturing, void *stream, int *status) {
+    NEEDS_CONTEXT();
+    notes.stream = stream;
+    *status = setting("FAKE_CUDA_CAPTURING", 0);
+    return 0;
+}

@@ -1,0 +1,112 @@
+/* gsc_raster_forward, which keeps its own memory, over a backend that only takes notes. */
+
+#include "noting_backend.h"
+
+static void forward_keeps_what_backward_needs(void **state) {
+    (void)state;
+    gsc_raster_saved *saved = NULL;
+    expect_ok(gsc_raster_forward(&context, &args, &outputs, &saved, NULL));
+    assert_non_null(saved);
+    assert_string_equal(notes.calls, "sizes project render ");
+    assert_int_equal(notes.buffers.state_bytes, STATE_BYTES);
+    assert_int_equal(notes.buffers.intersections_bytes, FRAME_BYTES);
+    assert_true(notes.buffers.scratch_bytes >= RENDER_SCRATCH);
+    assert_int_equal(heap.blocks, 2);
+    assert_int_equal(heap.bytes, STATE_BYTES + FRAME_BYTES);
+    expect_ok(gsc_raster_backward_saved(&context, &args, saved, &grads, NULL));
+    assert_string_equal(notes.calls, "sizes project render sizes backward ");
+    assert_int_equal(notes.info.intersections, PAIRS);
+    assert_int_equal(notes.buffers.scratch_bytes, BACKWARD_SCRATCH);
+    assert_int_equal(heap.blocks, 2);
+    gsc_raster_saved_free(saved, NULL);
+    assert_int_equal(heap.blocks, 0);
+    assert_int_equal(heap.bytes, 0);
+    gsc_raster_saved_free(NULL, NULL);
+}
+
+static void forward_without_saved_keeps_nothing(void **state) {
+    (void)state;
+    expect_ok(gsc_raster_forward(&context, &args, &outputs, NULL, NULL));
+    assert_string_equal(notes.calls, "sizes project render ");
+    assert_int_equal(heap.blocks, 0);
+    assert_int_equal(heap.bytes, 0);
+}
+
+/* Each allocation may be the one that fails. */
+static void failed_forward_keeps_nothing(void **state) {
+    static const char *const steps[] = {"sizes", "project", "render"};
+    for (size_t i = 0; i < 3; ++i) {
+        gsc_raster_saved *saved = (gsc_raster_saved *)&context;
+        reset(state);
+        notes.fail_in = steps[i];
+        notes.fail_with = GSC_ERROR_INTERNAL;
+        assert_int_equal(gsc_raster_forward(&context, &args, &outputs, &saved, NULL),
+                         GSC_ERROR_INTERNAL);
+        assert_null(saved);
+        assert_int_equal(heap.blocks, 0);
+    }
+    static const char *const messages[] = {
+        "raster_forward: state: out of memory, 1000 bytes were wanted",
+        "raster_forward: scratch: out of memory, 500 bytes were wanted",
+        "raster_forward: intersections: out of memory, 512 bytes were wanted",
+        "raster_forward: scratch: out of memory, 700 bytes were wanted",
+    };
+    for (int i = 0; i < 4; ++i) {
+        gsc_raster_saved *saved = (gsc_raster_saved *)&context;
+        reset(state);
+        heap.fail_from = i + 1;
+        expect_failure(gsc_raster_forward(&context, &args, &outputs, &saved, NULL),
+                       GSC_ERROR_OUT_OF_MEMORY, messages[i]);
+        assert_null(saved);
+        assert_int_equal(heap.blocks, 0);
+    }
+}
+
+/* A frame that there is no room for is done in bands, and that is no failure. */
+static void forward_makes_do_with_less(void **state) {
+    (void)state;
+    gsc_raster_saved *saved = NULL;
+    gsc__fail(GSC_ERROR_INTERNAL, "before");
+    heap.largest = 2000;
+    expect_ok(gsc_raster_forward(&context, &args, &outputs, &saved, NULL));
+    assert_int_equal(notes.buffers.intersections_bytes, FRAME_BYTES / 4);
+    assert_string_equal(gsc_last_error(), "before");
+    gsc_raster_saved_free(saved, NULL);
+    assert_int_equal(heap.blocks, 0);
+}
+
+static void saved_must_fit(void **state) {
+    (void)state;
+    gsc_raster_saved *saved = NULL;
+    expect_failure(gsc_raster_backward_saved(&context, &args, NULL, &grads, NULL),
+                   GSC_ERROR_INVALID_ARGUMENT, "raster_backward_saved: saved is NULL");
+    expect_ok(gsc_raster_forward(&context, &args, &outputs, &saved, NULL));
+    gsc_context other = context;
+    expect_failure(gsc_raster_backward_saved(&other, &args, saved, &grads, NULL), GSC_ERROR_STATE,
+                   "raster_backward_saved: saved is of another context");
+    args.width = 8;
+    VIEW(&color, 3, 4, 8);
+    assert_int_equal(gsc_raster_backward_saved(&context, &args, saved, &grads, NULL),
+                     GSC_ERROR_STATE);
+    gsc_raster_saved_free(saved, NULL);
+}
+
+static void misaligned_allocators_are_caught(void **state) {
+    (void)state;
+    heap.misalign = 16;
+    assert_int_equal(gsc_raster_forward(&context, &args, &outputs, NULL, NULL), GSC_ERROR_LAYOUT);
+    assert_non_null(strstr(gsc_last_error(), "raster_forward: state: allocator gave memory at"));
+    assert_int_equal(heap.blocks, 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(forward_keeps_what_backward_needs),
+        TEST(forward_without_saved_keeps_nothing),
+        TEST(failed_forward_keeps_nothing),
+        TEST(forward_makes_do_with_less),
+        TEST(saved_must_fit),
+        TEST(misaligned_allocators_are_caught),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

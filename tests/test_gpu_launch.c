@@ -1,0 +1,309 @@
+#define _DEFAULT_SOURCE /* setenv */
+/* What goes onto a stream, with a fake driver: launches, fills, copies, memory. */
+
+#include "fake_driver.h"
+
+#include "../cuda/kernels.h"
+
+static fake_notes *notes;
+static gsc_context *context;
+static gsc__gpu_scope scope;
+
+/* A context that is current, as it is inside an operation. */
+static void open_with(uint32_t flags) {
+    fake_driver_reset(notes);
+    context = fake_driver_context(0, flags);
+    expect_ok(gsc__gpu_enter("test", &gsc__gpu_of(context)->device, &scope));
+}
+
+static int open_context(void **state) {
+    (void)state;
+    open_with(0);
+    return 0;
+}
+
+static int close_context(void **state) {
+    (void)state;
+    gsc__gpu_leave(&scope);
+    gsc_context_free(context);
+    assert_int_equal(notes->retained[0], 0);
+    assert_int_equal(notes->libraries, 0);
+    assert_int_equal(notes->pinned, 0);
+    assert_int_equal(notes->events, 0);
+    assert_int_equal(notes->blocks + notes->async_blocks, 0);
+    return 0;
+}
+
+static void reopen(uint32_t flags) {
+    close_context(NULL);
+    open_with(flags);
+}
+
+static gsc_status launch(uint32_t grid, void *stream) {
+    const gsc_k_mark_visible args = {.gaussians = 1234, .visible = (uint8_t *)notes};
+    return gsc__gpu_launch(context, GSC__KERNEL_mark_visible, grid, 256, &args, sizeof args, stream,
+                           "mark_visible");
+}
+
+/* -------------------------------------------------------------------- launches */
+
+static void a_launch(void **state) {
+    (void)state;
+    expect_ok(launch(77, NULL));
+    const fake_launch *seen = &notes->launches[0];
+    gsc_k_mark_visible args;
+    assert_int_equal(notes->launch_count, 1);
+    assert_string_equal(seen->kernel, "gsc_mark_visible");
+    assert_int_equal(seen->grid[0], 77);
+    assert_int_equal(seen->grid[1] * seen->grid[2] * seen->block[1] * seen->block[2], 1);
+    assert_int_equal(seen->block[0], 256);
+    assert_ptr_equal(seen->context, gsc__gpu_of(context)->device.primary);
+    assert_int_equal(seen->args_bytes, sizeof args);
+    memcpy(&args, seen->args, sizeof args);
+    assert_int_equal(args.gaussians, 1234);
+    assert_ptr_equal(args.visible, notes);
+    assert_int_equal(notes->synchronisations, 0);
+}
+
+static void an_empty_grid_is_no_launch(void **state) {
+    (void)state;
+    expect_ok(launch(0, NULL));
+    assert_int_equal(notes->launch_count, 0);
+}
+
+static void streams_are_passed_through(void **state) {
+    void *const streams[] = {NULL, (void *)1, (void *)2, &context};
+    char block[16];
+    (void)state;
+    for (int i = 0; i < 4; ++i) {
+        expect_ok(launch(1, streams[i]));
+        assert_ptr_equal(notes->launches[i].stream, streams[i]);
+        expect_ok(gsc__gpu_memset(context, block, 0, sizeof block, streams[i], "test"));
+        assert_ptr_equal(notes->stream, streams[i]);
+        expect_ok(gsc__gpu_copy(context, block, block + 8, 8, streams[i], "test"));
+        assert_ptr_equal(notes->stream, streams[i]);
+        expect_ok(gsc__gpu_read(context, block, block + 8, 8, streams[i], "test"));
+        assert_ptr_equal(notes->stream, streams[i]);
+        void *data;
+        expect_ok(gsc__context_alloc(context, 100, "test", streams[i], &data));
+        assert_ptr_equal(notes->stream, streams[i]);
+        gsc__context_release(context, data, 100, NULL);
+        assert_null(notes->stream);
+    }
+}
+
+static void a_launch_that_fails(void **state) {
+    (void)state;
+    setenv("FAKE_CUDA_FAIL", "cuLaunchKernel=2", 1);
+    expect_failure(launch(5, NULL), GSC_ERROR_OUT_OF_MEMORY,
+                   "mark_visible: launch of kernel mark_visible, 5 blocks of 256 threads: "
+                   "CUDA_ERROR_OUT_OF_MEMORY (2): out of memory");
+    assert_int_equal(gsc_last_error_cuda(), 2);
+}
+
+static void checked_launches(void **state) {
+    (void)state;
+    reopen(GSC_CONTEXT_SYNC_CHECK);
+    expect_ok(launch(5, &scope));
+    assert_int_equal(notes->synchronisations, 1);
+    assert_ptr_equal(notes->stream, &scope);
+    setenv("FAKE_CUDA_FAIL", "cuStreamSynchronize=700", 1);
+    expect_failure(launch(5, NULL), GSC_ERROR_CUDA,
+                   "mark_visible: kernel mark_visible, 5 blocks of 256 threads: "
+                   "CUDA_ERROR_ILLEGAL_ADDRESS (700): an illegal memory access");
+    setenv("FAKE_CUDA_CAPTURING", "1", 1); /* where waiting would be an error */
+    expect_ok(launch(5, NULL));
+}
+
+/* ---------------------------------------------------------------------- copies */
+
+static void fills_and_copies(void **state) {
+    char a[40], b[40];
+    (void)state;
+    memset(a, 1, sizeof a);
+    memset(b, 2, sizeof b);
+    expect_ok(gsc__gpu_memset(context, a, 0xab, 39, NULL, "test"));
+    assert_int_equal((unsigned char)a[38], 0xab);
+    assert_int_equal(a[39], 1);
+    expect_ok(gsc__gpu_copy(context, b, a, 39, NULL, "test"));
+    assert_memory_equal(a, b, 39);
+    assert_int_equal(b[39], 2);
+    setenv("FAKE_CUDA_FAIL", "cuMemsetD8Async=700,cuMemcpyDtoDAsync_v2=700", 1);
+    assert_int_equal(gsc__gpu_memset(context, a, 0, 1, NULL, "test"), GSC_ERROR_CUDA);
+    assert_int_equal(gsc__gpu_copy(context, a, b, 1, NULL, "test"), GSC_ERROR_CUDA);
+    expect_ok(gsc__gpu_memset(context, a, 0, 0, NULL, "test"));
+    expect_ok(gsc__gpu_copy(context, a, b, 0, NULL, "test"));
+}
+
+static void reads(void **state) {
+    char device[1000], host[1001];
+    (void)state;
+    for (int i = 0; i < 1000; ++i) device[i] = (char)(i * 7);
+    const size_t sizes[] = {0, 1, 8, GSC__STAGING_BYTES, GSC__STAGING_BYTES + 1, 1000};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; ++i) {
+        memset(host, 99, sizeof host);
+        expect_ok(gsc__gpu_read(context, host, device, sizes[i], NULL, "test"));
+        assert_memory_equal(host, device, sizes[i]);
+        assert_int_equal(host[sizes[i]], 99);
+    }
+    /* Small ones wait for their own copy alone. */
+    assert_int_equal(notes->event_waits, 3);
+    assert_int_equal(notes->synchronisations, 2);
+}
+
+/* A slot that a failure kept would be missing for good; with none left, reads go on. */
+static void slots_come_back(void **state) {
+    gsc__gpu_staging *staging = &gsc__gpu_of(context)->staging;
+    char device[4] = "abc", host[4];
+    (void)state;
+    setenv("FAKE_CUDA_FAIL", "cuEventSynchronize=700", 1);
+    assert_int_equal(gsc__gpu_read(context, host, device, 4, NULL, "test"), GSC_ERROR_CUDA);
+    setenv("FAKE_CUDA_FAIL", "cuEventRecord=700", 1);
+    assert_int_equal(gsc__gpu_read(context, host, device, 4, NULL, "test"), GSC_ERROR_CUDA);
+    for (int i = 0; i < GSC__STAGING_SLOTS; ++i) assert_false(staging->taken[i]);
+    unsetenv("FAKE_CUDA_FAIL");
+    for (int i = 0; i < GSC__STAGING_SLOTS; ++i) staging->taken[i] = true;
+    expect_ok(gsc__gpu_read(context, host, device, 4, NULL, "test"));
+    assert_string_equal(host, "abc");
+}
+
+/* What is queued between the two parts is not waited for; each has its own slot. */
+static void a_read_in_two_parts(void **state) {
+    gsc__gpu_reading first, second;
+    int32_t device[2] = {11, 22};
+    (void)state;
+    expect_ok(gsc__gpu_read_begin(context, &first, &device[0], 4, &scope, "test"));
+    expect_ok(gsc__gpu_read_begin(context, &second, &device[1], 4, &scope, "test"));
+    assert_ptr_equal(notes->stream, &scope);
+    assert_int_not_equal(first.slot, second.slot);
+    assert_int_equal(notes->event_waits + notes->synchronisations, 0);
+    expect_ok(launch(1, &scope));
+    expect_ok(gsc__gpu_read_end(context, &second, 4, "test"));
+    expect_ok(gsc__gpu_read_end(context, &first, 4, "test"));
+    assert_memory_equal(first.data, &device[0], 4);
+    assert_memory_equal(second.data, &device[1], 4);
+    for (int i = 0; i < GSC__STAGING_SLOTS; ++i)
+        assert_false(gsc__gpu_of(context)->staging.taken[i]);
+}
+
+static void a_captured_stream_is_not_waited_for(void **state) {
+    char host[4];
+    (void)state;
+    setenv("FAKE_CUDA_CAPTURING", "1", 1);
+    assert_int_equal(gsc__gpu_read(context, host, host, 4, NULL, "raster_project"),
+                     GSC_ERROR_UNSUPPORTED);
+    assert_ptr_equal(strstr(gsc_last_error(), "raster_project: this call waits for the stream"),
+                     gsc_last_error());
+    assert_int_equal(notes->synchronisations, 0);
+}
+
+static void host_values_travel_as_arguments(void **state) {
+    enum { COUNT = 2 * GSC__WRITE_FLOATS + 5 };
+    static float host[COUNT], device[COUNT];
+    (void)state;
+    for (int i = 0; i < COUNT; ++i) host[i] = (float)i + 0.5f;
+    expect_ok(gsc__gpu_write(context, device, host, 0, NULL, "test"));
+    assert_int_equal(notes->launch_count, 0);
+    expect_ok(gsc__gpu_write(context, device, host, COUNT, &scope, "test"));
+    assert_int_equal(notes->launch_count, 3);
+    size_t done = 0;
+    for (int i = 0; i < 3; ++i) {
+        gsc_k_write args;
+        assert_string_equal(notes->launches[i].kernel, "gsc_write");
+        assert_ptr_equal(notes->launches[i].stream, &scope);
+        assert_int_equal(notes->launches[i].args_bytes, sizeof args);
+        memcpy(&args, notes->launches[i].args, sizeof args);
+        assert_ptr_equal(args.to, device + done);
+        assert_memory_equal(args.values, host + done, args.count * sizeof *host);
+        done += args.count;
+    }
+    assert_int_equal(done, COUNT);
+    assert_true(sizeof(gsc_k_write) <= 4096); /* what a kernel may take */
+}
+
+/* ---------------------------------------------------------------------- memory */
+
+static void memory(void **state) {
+    void *data;
+    (void)state;
+    gsc__gpu_leave(&scope); /* allocation stands outside of operations */
+    for (int pools = 0; pools < 2; ++pools) {
+        setenv("FAKE_CUDA_POOLS", pools ? "1" : "0", 1);
+        gsc_context *other = fake_driver_context(0, 0);
+        expect_ok(gsc__context_alloc(other, 1000, "knn: scratch", &scope, &data));
+        assert_int_equal(notes->async_blocks, pools);
+        assert_int_equal(notes->blocks, !pools);
+        memset(data, 0, 1000);
+        gsc__context_release(other, data, 1000, &scope);
+        setenv("FAKE_CUDA_FAIL", pools ? "cuMemAllocAsync=2" : "cuMemAlloc_v2=2", 1);
+        expect_failure(gsc__context_alloc(other, 1000, "knn: scratch", &scope, &data),
+                       GSC_ERROR_OUT_OF_MEMORY,
+                       "knn: scratch: out of memory, 1000 bytes were wanted");
+        assert_null(data);
+        unsetenv("FAKE_CUDA_FAIL");
+        gsc_context_free(other);
+    }
+}
+
+/* --------------------------------------------------------------------- threads */
+
+enum { THREADS = 8 };
+
+/* cmocka's asserts belong to the main thread. */
+static void work_on_a_fresh_thread(void *arg) {
+    int *succeeded = arg;
+    const gsc__driver *driver = gsc__driver_try();
+    gsc_context_desc desc;
+    gsc_context *own;
+    gsc__gpu_scope inside;
+    void *data, *now = &data;
+    char device[8] = "threads", host[8] = "";
+    gsc_context_desc_init(&desc, (DLDevice){kDLCUDA, 1});
+    if (!driver || gsc_context_create(&desc, &own) != GSC_OK) return;
+    bool ok = gsc__context_alloc(own, 64, "test", NULL, &data) == GSC_OK;
+    if (ok) gsc__context_release(own, data, 64, NULL);
+    ok = ok && gsc__gpu_enter("test", &gsc__gpu_of(own)->device, &inside) == GSC_OK;
+    for (int i = 0; ok && i < 20; ++i)
+        ok = gsc__gpu_read(own, host, device, 8, NULL, "test") == GSC_OK;
+    const gsc_k_write args = {.count = 0};
+    ok = ok &&
+         gsc__gpu_launch(own, GSC__KERNEL_write, 1, 32, &args, sizeof args, NULL, "test") == GSC_OK;
+    if (ok) gsc__gpu_leave(&inside);
+    gsc_context_free(own);
+    driver->cuCtxGetCurrent(&now);
+    *succeeded = ok && strcmp(host, "threads") == 0 && now == NULL;
+}
+
+static void fresh_threads(void **state) {
+    gsc__thread *threads[THREADS];
+    int succeeded[THREADS] = {0};
+    (void)state;
+    for (int i = 0; i < THREADS; ++i)
+        assert_non_null(threads[i] = gsc__thread_start(work_on_a_fresh_thread, &succeeded[i]));
+    for (int i = 0; i < THREADS; ++i) gsc__thread_join(threads[i]);
+    for (int i = 0; i < THREADS; ++i) assert_true(succeeded[i]);
+    assert_int_equal(notes->launch_count, THREADS);
+    assert_int_equal(notes->retained[1], 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_launch, open_context, close_context),
+        cmocka_unit_test_setup_teardown(an_empty_grid_is_no_launch, open_context, close_context),
+        cmocka_unit_test_setup_teardown(streams_are_passed_through, open_context, close_context),
+        cmocka_unit_test_setup_teardown(a_launch_that_fails, open_context, close_context),
+        cmocka_unit_test_setup_teardown(checked_launches, open_context, close_context),
+        cmocka_unit_test_setup_teardown(fills_and_copies, open_context, close_context),
+        cmocka_unit_test_setup_teardown(reads, open_context, close_context),
+        cmocka_unit_test_setup_teardown(slots_come_back, open_context, close_context),
+        cmocka_unit_test_setup_teardown(a_read_in_two_parts, open_context, close_context),
+        cmocka_unit_test_setup_teardown(a_captured_stream_is_not_waited_for, open_context,
+                                        close_context),
+        cmocka_unit_test_setup_teardown(host_values_travel_as_arguments, open_context,
+                                        close_context),
+        cmocka_unit_test_setup_teardown(memory, open_context, close_context),
+        cmocka_unit_test_setup_teardown(fresh_threads, open_context, close_context),
+    };
+    notes = fake_driver_notes();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

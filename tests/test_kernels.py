@@ -1,0 +1,69 @@
+"""The kernels of cuda/*.cu, the list that the host loads them by, and their arguments."""
+
+import re
+
+from conftest import ROOT
+
+LIST = ROOT / "src/gpu/kernel_list.h"
+
+
+def listed_files():
+    text = re.search(r"#define GSC__GPU_FILES\(X\)(.*?)\n\n", LIST.read_text(), flags=re.S)
+    return re.findall(r"X\((\w+)\)", text.group(1))
+
+
+def listed_kernels():
+    return set(re.findall(r"X\((\w+), (\w+)\)", LIST.read_text()))
+
+
+def kernels():
+    """(file, kernel, argument struct) of every extern "C" kernel."""
+    for path in sorted((ROOT / "cuda").glob("*.cu")):
+        for declaration in re.findall(r'extern "C"\s+__global__(.*?)\{', path.read_text(), re.S):
+            name, argument = re.search(
+                r"gsc_(\w+)\(const __grid_constant__ (gsc_k_\w+) args\)", declaration
+            ).groups()
+            yield path.stem, name, argument
+
+
+def test_every_kernel_is_listed():
+    found = {(file, name) for file, name, _ in kernels()}
+    assert found == listed_kernels()
+    assert len(found) > 10
+
+
+def test_every_file_is_built():
+    build = (ROOT / "cuda/meson.build").read_text()
+    text = re.search(r"gpu_files = \[(.*?)\]", build, flags=re.S).group(1)
+    existing = {path.stem for path in (ROOT / "cuda").glob("*.cu")}
+    assert set(re.findall(r"'(\w+)'", text)) == existing
+    assert set(listed_files()) == existing
+
+
+def test_every_argument_struct_is_shared():
+    declared = set(
+        name
+        for header in (ROOT / "cuda").glob("*.h")
+        for name in re.findall(r"^\} (gsc_k_\w+);", header.read_text(), flags=re.M)
+    )
+    assert {argument for _, _, argument in kernels()} <= declared
+
+
+def device_includes(path, seen):
+    for name in re.findall(r'^#include "([^"]+)"', path.read_text(), flags=re.M):
+        header = (path.parent / name).resolve()
+        if header not in seen:
+            seen.add(header)
+            device_includes(header, seen)
+    return seen
+
+
+def test_every_header_is_a_dependency():
+    """NVRTC writes no dependency files: the build has to name what the kernels include."""
+    build = (ROOT / "cuda/meson.build").read_text()
+    text = re.search(r"device_headers = files\((.*?)\)", build, flags=re.S).group(1)
+    named = {(ROOT / "cuda" / name).resolve() for name in re.findall(r"'([^']+)'", text)}
+    included = set()
+    for path in (ROOT / "cuda").glob("*.cu"):
+        device_includes(path, included)
+    assert sorted(included - named) == [], "add to device_headers in cuda/meson.build"

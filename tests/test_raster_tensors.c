@@ -1,0 +1,177 @@
+/* The rasterizer's tensors: what is refused, and why. */
+
+#include "raster_args_fixture.h"
+
+/* ----------------------------------------------------------- broken tensors */
+
+static void broken(int field, gsc_status status, const char *format, ...) {
+    char text[256], message[300];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    snprintf(message, sizeof message, "raster_forward: %s%s",
+             format[0] == ':' ? "" : fields[field].name, format[0] == ':' ? text + 1 : text);
+    expect(status, message);
+    reset(NULL);
+    switch_to(field);
+}
+
+static void every_tensor_is_checked(void **state) {
+    (void)state;
+    for (int field = 0; field < FIELDS; ++field) {
+        view *v = &views[field];
+        const char *name = fields[field].name;
+        reset(NULL);
+        switch_to(field);
+
+        view_dtype(v, kDLFloat, 16);
+        broken(field, GSC_ERROR_DTYPE, " is float16, expected %s", REAL_NAME);
+        view_device(v, kDLCUDA, 0);
+        broken(field, GSC_ERROR_DEVICE, " is on cuda:0, expected cpu");
+        v->tensor.data = NULL;
+        broken(field, GSC_ERROR_INVALID_ARGUMENT, ":data of %s is NULL", name);
+        v->tensor.data = view_memory + 1;
+        broken(field, GSC_ERROR_LAYOUT, ":data of %s is at 0x%llx, expected a multiple of %d", name,
+               (unsigned long long)(uintptr_t)(view_memory + 1), GSC_REAL_BITS / 8);
+
+        int32_t last = v->tensor.ndim - 1;
+        view_strides(v);
+        int32_t broken_dim = v->shape[last] > 1 ? last : 0;
+        long long dense = (long long)v->strides[broken_dim];
+        v->strides[broken_dim] += 1;
+        broken(field, GSC_ERROR_LAYOUT,
+               " has stride %lld in dimension %d, expected %lld "
+               "(dense row-major)",
+               dense + 1, broken_dim, dense);
+
+        int64_t longer[GSC__MAX_DIMS] = {1, 1, 1, 1, 1};
+        view_shape(v, 5, longer);
+        broken(field, GSC_ERROR_SHAPE, " is [1, 1, 1, 1, 1], expected %s", fields[field].expected);
+    }
+}
+
+/* Every dimension of every tensor that the arguments fix. */
+static void every_dimension_is_checked(void **state) {
+    (void)state;
+    for (int field = 0; field < FIELDS; ++field) {
+        for (int32_t d = 0; d < fields[field].ndim; ++d) {
+            const bool free = (field == VIEW_ && d == 0) || (field == MEANS && d == 0) ||
+                              (field == COLORS && d == 2) || (field == SH && d == 1);
+            char given[GSC__SHAPE_TEXT_SIZE];
+            if (free) continue;
+            reset(NULL);
+            switch_to(field);
+            views[field].shape[d] += 1;
+            gsc__shape_text(views[field].shape, views[field].tensor.ndim, given);
+            broken(field, GSC_ERROR_SHAPE, " is %s, expected %s", given, fields[field].expected);
+        }
+    }
+}
+
+static void required_tensors(void **state) {
+    static const struct {
+        int field;
+        const char *message;
+    } cases[] = {
+        {VIEW_, "raster_forward: view is missing"},
+        {INTRINSICS, "raster_forward: neither is given, expected either projection or intrinsics"},
+        {MEANS, "raster_forward: means is missing"},
+        {OPACITIES, "raster_forward: opacities is missing"},
+        {SCALES, "raster_forward: scales is missing"},
+        {ROTATIONS, "raster_forward: rotations is missing"},
+        {COLORS, "raster_forward: colors (or sh) is missing"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+        reset(state);
+        drop(cases[i].field);
+        expect(GSC_ERROR_INVALID_ARGUMENT, cases[i].message);
+    }
+    reset(state);
+    drop(SCALES);
+    drop(ROTATIONS);
+    expect(GSC_ERROR_INVALID_ARGUMENT, "raster_forward: scales (or covariances) is missing");
+}
+
+static void exclusive_tensors(void **state) {
+    static const struct {
+        int field;
+        const char *message;
+    } cases[] = {
+        {PROJECTION, "raster_forward: projection and intrinsics are given, expected either "
+                     "projection or intrinsics"},
+        {COVARIANCES, "raster_forward: covariances and scales are given, expected either "
+                      "covariances or scales and rotations"},
+        {SH, "raster_forward: colors and sh are given, expected either colors or sh"},
+        {SH_DC, "raster_forward: colors and sh_dc are given, expected either colors or sh"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+        reset(state);
+        use(cases[i].field);
+        args.tan_fovx = args.tan_fovy = 1.0f;
+        expect(GSC_ERROR_INVALID_ARGUMENT, cases[i].message);
+    }
+    reset(state);
+    use(COVARIANCES);
+    drop(SCALES);
+    expect(GSC_ERROR_INVALID_ARGUMENT, "raster_forward: covariances and rotations are given, "
+                                       "expected either covariances or scales and rotations");
+}
+
+static void too_few_harmonics(void **state) {
+    (void)state;
+    switch_to(SH);
+    args.sh_degree = 4;
+    expect(GSC_ERROR_SHAPE, "raster_forward: sh is [5, 15, 3], expected [5, K, 3] with K at least "
+                            "24 for degree 4 beside sh_dc");
+    drop(SH_DC);
+    args.sh_degree = 3;
+    expect(GSC_ERROR_SHAPE,
+           "raster_forward: sh is [5, 15, 3], expected [5, K, 3] with K at least 16 for degree 3");
+    drop(SH);
+    use(SH_DC);
+    args.sh_degree = 1;
+    expect(GSC_ERROR_INVALID_ARGUMENT,
+           "raster_forward: sh_degree is 1 with sh_dc alone, expected 0 or sh too");
+    args.sh_degree = 5;
+    expect(GSC_ERROR_INVALID_ARGUMENT, "raster_forward: sh_degree is 5, expected 0 to 4");
+    args.sh_degree = -1;
+    expect(GSC_ERROR_INVALID_ARGUMENT, "raster_forward: sh_degree is -1, expected 0 to 4");
+}
+
+static void channel_counts(void **state) {
+    (void)state;
+    drop(BACKGROUND);
+    VIEW(&views[COLORS], GAUSSIANS, 0);
+    expect(GSC_ERROR_SHAPE, "raster_forward: colors has 0 channels, expected 1 to 512");
+    VIEW(&views[COLORS], GAUSSIANS, 513);
+    expect(GSC_ERROR_OVERFLOW, "raster_forward: colors has 513 channels, expected 1 to 512");
+    VIEW(&views[COLORS], GAUSSIANS, 512);
+    expect_ok(check());
+    assert_int_equal(out.channels, 512);
+    VIEW(&views[COLORS], GAUSSIANS, 1);
+    expect_ok(check());
+    use(BACKGROUND);
+    expect(GSC_ERROR_SHAPE, "raster_forward: background is [2, 3], expected [1] or [2, 1]");
+}
+
+static void camera_and_gaussian_counts(void **state) {
+    (void)state;
+    VIEW(&views[VIEW_], 0, 4, 4);
+    expect(GSC_ERROR_SHAPE, "raster_forward: view is [0, 4, 4], expected at least 1 camera");
+    VIEW(&views[VIEW_], 65536, 4, 4);
+    expect(GSC_ERROR_OVERFLOW, "raster_forward: view has 65536 cameras, expected at most 65535");
+    reset(NULL);
+    VIEW(&views[MEANS], 2147418113, 3);
+    expect(GSC_ERROR_OVERFLOW,
+           "raster_forward: means has 2147418113 Gaussians, expected at most 2147418112");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(every_tensor_is_checked),    TEST(every_dimension_is_checked), TEST(required_tensors),
+        TEST(exclusive_tensors),          TEST(too_few_harmonics),          TEST(channel_counts),
+        TEST(camera_and_gaussian_counts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
