@@ -1,10 +1,11 @@
 # The front door.  Everything here calls a script or meson; nothing is built by make.
 .POSIX:
-.PHONY: help demo test bench sanitize lint format setup clean
+.PHONY: help demo test test-gpu bench sanitize lint format setup clean
 
 help:
 	@echo 'make demo      renders demo.png; SCENE=file.ply [CAMERAS=cameras.json] for a trained scene'
 	@echo 'make test      builds and runs all tests'
+	@echo 'make test-gpu  runs the GPU tests on the library that make test built'
 	@echo 'make bench     times rendering; ARGS="..." are passed to gsplat-c bench'
 	@echo 'make sanitize  the C tests under address and undefined-behaviour sanitizers'
 	@echo 'make lint      builds with gcc and clang, warnings being errors; clang-format; clang-tidy'
@@ -20,6 +21,9 @@ demo:
 test:
 	@sh scripts/setup.sh test
 	@sh scripts/test.sh
+
+test-gpu:
+	@sh scripts/test_gpu.sh
 
 bench:
 	@sh scripts/setup.sh demo

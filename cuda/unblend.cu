@@ -194,7 +194,7 @@ static __device__ __forceinline__ void unblend(const gsc_k_unblend &args, gsc__s
             const float mean_x = record[0].x - (float)place.x;
             if (groups)
                 gsc__make_affine(record, place, __uint_as_float(current),
-                                 -record[0].z * mean_x, record[0].w / record[1].x);
+                                 -record[0].z * mean_x, __fdividef(record[0].w, record[1].x));
         }
         uint32_t hits = gsc__own_hits(groups, place.group);
         const int64_t reach = (int64_t)group_deepest - first;

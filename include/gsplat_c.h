@@ -71,9 +71,9 @@
 #define GSC_ABI_VERSION ((uint32_t)GSC_ABI_MAJOR << 16 | (uint32_t)GSC_ABI_MINOR)
 
 /* Declares a descriptor with every field at its default. */
-#define GSC_INIT(type, name)           \
-    type name;                         \
-    memset(&name, 0, sizeof name);     \
+#define GSC_INIT(type, name)       \
+    type name;                     \
+    memset(&name, 0, sizeof name); \
     name.struct_size = sizeof name
 
 #ifdef __cplusplus
@@ -210,8 +210,9 @@ enum {
     GSC_RASTER_GRAD_ADD = 1u << 4,       /* backward adds to the gradients it is given */
     GSC_RASTER_GRAD2D_NDC = 1u << 5,     /* means2d gradients in units of half the image */
     GSC_RASTER_COMPAT_3DGS = 1u << 6,    /* the original's conventions, see above */
-    GSC_RASTER_DETERMINISTIC = 1u << 7   /* CUDA: bitwise reproducible backward, slower;
-                                            forward, and all CPU work, always is */
+    GSC_RASTER_DETERMINISTIC = 1u << 7   /* bitwise reproducible backward, as forward and all
+                                            CPU work always are; on CUDA devices this version
+                                            answers GSC_ERROR_UNSUPPORTED */
 };
 
 /* The scene and the cameras.  The same values go to forward and backward.
@@ -221,14 +222,14 @@ typedef struct gsc_raster_args {
     size_t struct_size;
     uint32_t flags; /* GSC_RASTER_* */
     int32_t width, height;
-    int32_t sh_degree;        /* 0 to 4, with sh: the degree in use, sh may store more */
-    float scale_modifier;     /* multiplies scales; 0: 1 */
-    float tan_fovx, tan_fovy; /* tan(fov / 2); required with projection */
-    float near_plane;         /* culled at z <= this; 0: 0.2 */
-    float far_plane;          /* culled at z > this; 0: none */
-    float radius_clip;        /* culled if the radius is at most this, pixels; 0: none */
-    float blur;               /* added to the 2D covariance's diagonal; 0: 0.3, negative: none */
-    float median_default;     /* median_depth where the transmittance stays above 0.5 */
+    int32_t sh_degree;          /* 0 to 4, with sh: the degree in use, sh may store more */
+    float scale_modifier;       /* multiplies scales; 0: 1 */
+    float tan_fovx, tan_fovy;   /* tan(fov / 2); required with projection */
+    float near_plane;           /* culled at z <= this; 0: 0.2 */
+    float far_plane;            /* culled at z > this; 0: none */
+    float radius_clip;          /* culled if the radius is at most this, pixels; 0: none */
+    float blur;                 /* added to the 2D covariance's diagonal; 0: 0.3, negative: none */
+    float median_default;       /* median_depth where the transmittance stays above 0.5 */
     const DLTensor *view;       /* [C, 4, 4] world to camera, column-major */
     const DLTensor *projection; /* [C, 4, 4] world to clip, column-major: a pinhole projection
                                    times view, clip w = z; or NULL and */
@@ -241,9 +242,10 @@ typedef struct gsc_raster_args {
     const DLTensor *scales;        /* [N, 3] standard deviations, with */
     const DLTensor *rotations;     /* [N, 4] quaternions w x y z; or */
     const DLTensor *covariances;   /* [N, 6] xx xy xz yy yz zz */
-    const DLTensor *colors; /* [N, channels] or [C, N, channels], 1 to 512 channels, used as is; or */
-    const DLTensor *sh;     /* [N, K, 3], K >= (sh_degree + 1)^2: max(0, 0.5 + sum); or */
-    const DLTensor *sh_dc;  /* [N, 1, 3] with sh [N, K - 1, 3] (or NULL) for the rest */
+    const DLTensor
+        *colors;        /* [N, channels] or [C, N, channels], 1 to 512 channels, used as is; or */
+    const DLTensor *sh; /* [N, K, 3], K >= (sh_degree + 1)^2: max(0, 0.5 + sum); or */
+    const DLTensor *sh_dc; /* [N, 1, 3] with sh [N, K - 1, 3] (or NULL) for the rest */
 } gsc_raster_args;
 
 typedef struct gsc_raster_outputs {
@@ -315,9 +317,8 @@ GSC_API gsc_status gsc_raster_project(gsc_context *context, const gsc_raster_arg
  * needed, else 0. */
 GSC_API gsc_status gsc_raster_render(gsc_context *context, const gsc_raster_args *args,
                                      const gsc_raster_buffers *buffers,
-                                     const gsc_raster_outputs *outputs,
-                                     const gsc_raster_info *info, const DLTensor *overflow,
-                                     void *stream);
+                                     const gsc_raster_outputs *outputs, const gsc_raster_info *info,
+                                     const DLTensor *overflow, void *stream);
 
 /* Gradients of a loss.  Only what is asked for is computed. */
 typedef struct gsc_raster_grads {
@@ -384,8 +385,10 @@ GSC_API gsc_status gsc_knn(gsc_context *context, const gsc_knn_args *args, void 
  * Structural similarity (Wang et al. 2004) with a normalised Gaussian window.
  * Images are [B, C, H, W] and may have any strides.  Outside the image is zero. */
 
-enum { GSC_SSIM_VALID = 1u << 0 /* mean over the windows that lie inside the image only;
-                                   an image smaller than the window is an error */ };
+enum {
+    GSC_SSIM_VALID = 1u << 0 /* mean over the windows that lie inside the image only;
+                                an image smaller than the window is an error */
+};
 
 typedef struct gsc_ssim_args {
     size_t struct_size;
@@ -405,8 +408,7 @@ typedef struct gsc_ssim_args {
     const DLTensor *grad_target; /* backward out */
 } gsc_ssim_args;
 GSC_API gsc_status gsc_ssim_forward(gsc_context *context, const gsc_ssim_args *args, void *stream);
-GSC_API gsc_status gsc_ssim_backward(gsc_context *context, const gsc_ssim_args *args,
-                                     void *stream);
+GSC_API gsc_status gsc_ssim_backward(gsc_context *context, const gsc_ssim_args *args, void *stream);
 
 /* l1 mean|x - y| + l2 mean(x - y)^2 + ssim (1 - mean SSIM), its parts and its
  * gradient in one pass.  With a mask every mean is weighted by it (sum of m v
@@ -415,9 +417,9 @@ typedef struct gsc_image_loss_args {
     size_t struct_size;
     uint32_t flags; /* GSC_SSIM_VALID */
     int32_t window;
-    float sigma, c1, c2;                    /* as in gsc_ssim_args */
+    float sigma, c1, c2;                     /* as in gsc_ssim_args */
     float l1_weight, l2_weight, ssim_weight; /* the L1 + SSIM loss of 3DGS: 0.8, 0, 0.2 */
-    float grad_scale;                       /* derivative by the loss; 0: 1 */
+    float grad_scale;                        /* derivative by the loss; 0: 1 */
     uint32_t reserved;
     const DLTensor *image;      /* [B, C, H, W] */
     const DLTensor *target;     /* same shape; float32, or uint8 read as value / 255 */
@@ -437,16 +439,18 @@ GSC_API gsc_status gsc_image_loss(gsc_context *context, const gsc_image_loss_arg
  * Rows that visible excludes keep parameter and moments.  The selective Adam of
  * 3DGS training is step = 0 with visible = radii > 0. */
 
-enum { GSC_ADAM_DECOUPLED = 1u << 0 /* weight decay as AdamW: p -= lr weight_decay p; without
-                                       it g += weight_decay p */ };
+enum {
+    GSC_ADAM_DECOUPLED = 1u << 0 /* weight decay as AdamW: p -= lr weight_decay p; without
+                                    it g += weight_decay p */
+};
 
 typedef struct gsc_adam_group {
     const DLTensor *parameter, *gradient, *moment1, *moment2; /* [N, ..], all one shape */
     float lr;
-    float beta1, beta2;  /* 0: 0.9 and 0.999; negative: none */
-    float epsilon;       /* 0: 1e-8; negative: none */
+    float beta1, beta2; /* 0: 0.9 and 0.999; negative: none */
+    float epsilon;      /* 0: 1e-8; negative: none */
     float weight_decay;
-    int32_t step;        /* 1, 2, ..; 0: no bias correction */
+    int32_t step; /* 1, 2, ..; 0: no bias correction */
 } gsc_adam_group;
 
 typedef struct gsc_adam_args {

@@ -2,7 +2,8 @@
 # Installs what is missing for one purpose:
 #
 #   scripts/setup.sh demo     compiler, meson, ninja, cJSON, libpng
-#   scripts/setup.sh test     the same, cmocka, and .venv with numpy, pytest, torch and NVRTC
+#   scripts/setup.sh test     the same, cmocka, g++, valgrind, and .venv with
+#                             numpy, pytest, torch and NVRTC
 #   scripts/setup.sh lint     the same as demo, clang, clang-format and clang-tidy
 #
 # On Debian and Ubuntu it calls apt-get (through sudo if need be); elsewhere it says
@@ -44,6 +45,8 @@ missing_packages() {
     test)
         have_module cmocka || echo libcmocka-dev
         have readelf || echo binutils
+        have g++ || echo g++
+        have valgrind || echo valgrind
         have_venv || echo python3-venv
         ;;
     lint)
@@ -59,11 +62,11 @@ list_for_other_systems() {
 Install these by your system's own means, then run the command again:
   all          a C11 compiler (gcc or clang), ninja, pkg-config, Python 3.9 or newer,
                meson 1.0 or newer, cJSON and libpng with their headers
-  make test    cmocka with its headers, binutils, Python's venv module
+  make test    cmocka with its headers, binutils, g++, valgrind, Python's venv module
   make lint    clang, clang-format and clang-tidy
-Fedora:      gcc meson ninja-build pkgconf cjson-devel libpng-devel libcmocka-devel clang
-             clang-tools-extra
-Arch Linux:  base-devel meson ninja cjson libpng cmocka python clang
+Fedora:      gcc meson ninja-build pkgconf cjson-devel libpng-devel libcmocka-devel gcc-c++
+             valgrind clang clang-tools-extra
+Arch Linux:  base-devel meson ninja cjson libpng cmocka python valgrind clang
 LIST
 }
 

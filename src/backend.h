@@ -14,50 +14,50 @@
 typedef struct gsc__raster {
     uint32_t flags; /* GSC_RASTER_* */
     int32_t width, height, channels, sh_degree;
-    int32_t cameras;          /* C */
-    int64_t gaussians;        /* N */
+    int32_t cameras;   /* C */
+    int64_t gaussians; /* N */
     gsc_real scale_modifier, tan_fovx, tan_fovy;
     gsc_real near_plane, far_plane; /* far: INFINITY for none */
     gsc_real radius_clip;           /* negative for none */
     gsc_real blur;                  /* 0 for none */
     gsc_real median_default;
-    int64_t background_stride;      /* elements from camera to camera: 0 or channels */
-    int64_t colors_stride;          /* 0 or N * channels */
-    int64_t sh_coefficients;        /* rows of sh per Gaussian: K, or K - 1 with sh_dc */
-    const gsc_real *view;           /* [C, 16] */
-    const gsc_real *projection;     /* [C, 16] */
-    const gsc_real *intrinsics;     /* [C, 4] */
-    const gsc_real *position;       /* [C, 3] */
-    const gsc_real *background;     /* [1 or C, channels] */
+    int64_t background_stride;  /* elements from camera to camera: 0 or channels */
+    int64_t colors_stride;      /* 0 or N * channels */
+    int64_t sh_coefficients;    /* rows of sh per Gaussian: K, or K - 1 with sh_dc */
+    const gsc_real *view;       /* [C, 16] */
+    const gsc_real *projection; /* [C, 16] */
+    const gsc_real *intrinsics; /* [C, 4] */
+    const gsc_real *position;   /* [C, 3] */
+    const gsc_real *background; /* [1 or C, channels] */
     /* Whether they are in host memory, which a CUDA context then reads during the call. */
     bool host_view, host_projection, host_intrinsics, host_position, host_background;
-    const gsc_real *pixel_weights;  /* [C, H, W] */
-    const gsc_real *means;          /* [N, 3] */
-    const gsc_real *opacities;      /* [N] */
-    const gsc_real *scales;         /* [N, 3] */
-    const gsc_real *rotations;      /* [N, 4] */
-    const gsc_real *covariances;    /* [N, 6] */
-    const gsc_real *colors;         /* [1 or C, N, channels] */
-    const gsc_real *sh;             /* [N, sh_coefficients, 3] */
-    const gsc_real *sh_dc;          /* [N, 3] */
+    const gsc_real *pixel_weights; /* [C, H, W] */
+    const gsc_real *means;         /* [N, 3] */
+    const gsc_real *opacities;     /* [N] */
+    const gsc_real *scales;        /* [N, 3] */
+    const gsc_real *rotations;     /* [N, 4] */
+    const gsc_real *covariances;   /* [N, 6] */
+    const gsc_real *colors;        /* [1 or C, N, channels] */
+    const gsc_real *sh;            /* [N, sh_coefficients, 3] */
+    const gsc_real *sh_dc;         /* [N, 3] */
 } gsc__raster;
 
 typedef struct gsc__raster_outputs {
-    gsc_real *color;        /* [C, channels, H, W] or [C, H, W, channels] */
-    gsc_real *alpha;        /* [C, H, W] */
-    gsc_real *depth;        /* [C, H, W] */
-    gsc_real *inv_depth;    /* [C, H, W] */
-    gsc_real *median_depth; /* [C, H, W] */
-    int32_t *radii;         /* [C, N, radii_axes] */
-    int32_t radii_axes;     /* 1 or 2 */
-    gsc_real *means2d;      /* [C, N, 2] */
-    gsc_real *depths;       /* [C, N] */
-    gsc_real *conics;       /* [C, N, 3] */
-    gsc_real *opacities;    /* [C, N] */
-    int32_t *touched;       /* [C, N] */
-    gsc_real *weight_sum;   /* [C, N] */
-    int32_t *weight_count;  /* [C, N] */
-    gsc_real *weight_blend; /* [C, N] */
+    gsc_real *color;           /* [C, channels, H, W] or [C, H, W, channels] */
+    gsc_real *alpha;           /* [C, H, W] */
+    gsc_real *depth;           /* [C, H, W] */
+    gsc_real *inv_depth;       /* [C, H, W] */
+    gsc_real *median_depth;    /* [C, H, W] */
+    int32_t *radii;            /* [C, N, radii_axes] */
+    int32_t radii_axes;        /* 1 or 2 */
+    gsc_real *means2d;         /* [C, N, 2] */
+    gsc_real *depths;          /* [C, N] */
+    gsc_real *conics;          /* [C, N, 3] */
+    gsc_real *opacities;       /* [C, N] */
+    int32_t *touched;          /* [C, N] */
+    gsc_real *weight_sum;      /* [C, N] */
+    int32_t *weight_count;     /* [C, N] */
+    gsc_real *weight_blend;    /* [C, N] */
     gsc_real *weight_distance; /* [C, N] */
 } gsc__raster_outputs;
 
@@ -72,12 +72,12 @@ typedef struct gsc__raster_grads {
     const gsc_real *color, *alpha, *depth, *inv_depth;
     /* out */
     gsc_real *means, *opacities, *scales, *rotations, *covariances, *colors, *sh, *sh_dc;
-    gsc_real *means2d;     /* [C, N, means2d_axes] */
-    gsc_real *means2d_abs; /* [C, N, means2d_abs_axes] */
+    gsc_real *means2d;                      /* [C, N, means2d_axes] */
+    gsc_real *means2d_abs;                  /* [C, N, means2d_abs_axes] */
     int32_t means2d_axes, means2d_abs_axes; /* 2 or 3 */
-    gsc_real *view;        /* [C, 16] */
-    gsc_real *position;    /* [C, 3] */
-    gsc_real *background;  /* [1 or C, channels] */
+    gsc_real *view;                         /* [C, 16] */
+    gsc_real *position;                     /* [C, 3] */
+    gsc_real *background;                   /* [1 or C, channels] */
 } gsc__raster_grads;
 
 typedef struct gsc__knn {
@@ -88,9 +88,9 @@ typedef struct gsc__knn {
     const gsc_real *queries; /* [M, 3] or NULL */
     void *indices;           /* [M, k] int32, or int64 if indices64 */
     bool indices64;
-    gsc_real *distances2;    /* [M, k] */
-    gsc_real *mean2;         /* [M] */
-    void *scratch;           /* at least what knn_scratch_bytes said */
+    gsc_real *distances2; /* [M, k] */
+    gsc_real *mean2;      /* [M] */
+    void *scratch;        /* at least what knn_scratch_bytes said */
     size_t scratch_bytes;
 } gsc__knn;
 
@@ -102,7 +102,7 @@ typedef struct gsc__image {
 } gsc__image;
 
 typedef struct gsc__window {
-    int32_t size;        /* odd */
+    int32_t size;         /* odd */
     gsc_real weights[33]; /* normalised Gaussian */
 } gsc__window;
 
@@ -112,9 +112,9 @@ typedef struct gsc__ssim {
     gsc__window window;
     gsc_real c1, c2;
     gsc__image image, target;
-    gsc_real *map;        /* dense [B, C, H', W'] */
+    gsc_real *map; /* dense [B, C, H', W'] */
     gsc_real *mean;
-    gsc__image grad_map;  /* data NULL if not given; shape of map */
+    gsc__image grad_map; /* data NULL if not given; shape of map */
     const gsc_real *grad_mean;
     gsc__image grad_image, grad_target; /* data NULL if not wanted */
 } gsc__ssim;
@@ -166,9 +166,8 @@ typedef struct gsc__backend {
                                 const gsc__raster_outputs *outputs, const gsc_raster_info *info,
                                 int64_t *overflow, void *stream);
     gsc_status (*raster_backward)(gsc_context *context, const gsc__raster *raster,
-                                  const gsc__raster_buffers *buffers,
-                                  const gsc_raster_info *info, const gsc__raster_grads *grads,
-                                  void *stream);
+                                  const gsc__raster_buffers *buffers, const gsc_raster_info *info,
+                                  const gsc__raster_grads *grads, void *stream);
     gsc_status (*mark_visible)(gsc_context *context, const gsc__raster *raster, uint8_t *visible,
                                void *stream);
     size_t (*knn_scratch_bytes)(const gsc_context *context, const gsc__knn *knn);

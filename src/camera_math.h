@@ -61,8 +61,7 @@ GSC__PURE void gsc__camera_make_pinhole(const gsc__camera_source *source, gsc__c
     }
     for (int i = 0; i < 3; ++i)
         for (int j = 0; j < 4; ++j)
-            camera->clip[i][j] =
-                gsc__matrix_element(source, source->projection, i == 2 ? 3 : i, j);
+            camera->clip[i][j] = gsc__matrix_element(source, source->projection, i == 2 ? 3 : i, j);
     gsc__pinhole_from_clip(camera);
     if (!source->compat) return;
     camera->by_clip = true;

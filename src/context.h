@@ -26,7 +26,6 @@ gsc_status gsc__context_alloc(gsc_context *context, size_t bytes, const char *wh
 void *gsc__context_try_alloc(gsc_context *context, size_t bytes, void *stream);
 void gsc__context_release(gsc_context *context, void *data, size_t bytes, void *stream);
 
-void gsc__log(const gsc_context *context, int32_t level, const char *format, ...)
-    GSC__PRINTF(3, 4);
+void gsc__log(const gsc_context *context, int32_t level, const char *format, ...) GSC__PRINTF(3, 4);
 
 #endif

@@ -53,8 +53,7 @@ GSC__PURE void gsc__compensation_grad(const gsc__camera *camera, const gsc__proj
 }
 
 /* By the unit quaternion or, in compat, the raw one. */
-GSC__PURE void gsc__rotation_grad(const gsc_real q[4], const gsc_real g[3][3],
-                                  gsc_real out[4]) {
+GSC__PURE void gsc__rotation_grad(const gsc_real q[4], const gsc_real g[3][3], gsc_real out[4]) {
     gsc_real w = q[0], x = q[1], y = q[2], z = q[3];
     out[0] = 2 * (x * (g[2][1] - g[1][2]) + y * (g[0][2] - g[2][0]) + z * (g[1][0] - g[0][1]));
     out[1] = 2 * (y * (g[0][1] + g[1][0]) + z * (g[0][2] + g[2][0]) + w * (g[2][1] - g[1][2])) -
@@ -67,8 +66,8 @@ GSC__PURE void gsc__rotation_grad(const gsc_real q[4], const gsc_real g[3][3],
 
 /* By scales and rotation from g = derivative by the axes.  modifier: of the scales. */
 GSC__PURE void gsc__axes_grad(const gsc__camera *camera, const gsc_real scale[3],
-                              const gsc_real rotation[4], gsc_real modifier,
-                              const gsc_real g[3][3], gsc__gaussian_grad *out) {
+                              const gsc_real rotation[4], gsc_real modifier, const gsc_real g[3][3],
+                              gsc__gaussian_grad *out) {
     gsc_real unit[4], r[3][3], by_r[3][3], inverse = 1;
     if (camera->compat)
         for (int i = 0; i < 4; ++i) unit[i] = rotation[i];
@@ -133,8 +132,7 @@ GSC__PURE void gsc__jacobian_grad(const gsc__camera *camera, const gsc__projecti
         by_point[2] -= inverse_z * gsc__dot3(by_jw[i], p->jw[i]);
         if (!p->clamped[i]) by_point[i] += by_ratio * inverse_z;
         /* A clamped ratio does not depend on z; the original says it does. */
-        if (!p->clamped[i] || camera->compat)
-            by_point[2] -= by_ratio * p->ratio[i] * inverse_z;
+        if (!p->clamped[i] || camera->compat) by_point[2] -= by_ratio * p->ratio[i] * inverse_z;
         for (int k = 0; k < 3; ++k) {
             out->view[i][k] += focal * by_jw[i][k];
             out->view[2][k] -= focal * p->ratio[i] * by_jw[i][k];
@@ -175,9 +173,9 @@ GSC__PURE void gsc__mean_grad(const gsc__camera *camera, const gsc_real mean[3],
 /* The whole way back.  splat is used up; out is overwritten; p comes from forward's
  * functions on the same values.  scale, rotation: as stored, NULL with covariances. */
 GSC__PURE void gsc__project_grad(const gsc__camera *camera, const gsc_real mean[3],
-                                 const gsc_real *scale, const gsc_real *rotation,
-                                 gsc_real modifier, gsc_real opacity, const gsc__projection *p,
-                                 gsc__splat_grad *splat, gsc__gaussian_grad *out) {
+                                 const gsc_real *scale, const gsc_real *rotation, gsc_real modifier,
+                                 gsc_real opacity, const gsc__projection *p, gsc__splat_grad *splat,
+                                 gsc__gaussian_grad *out) {
     gsc_real by_point[3] = {0, 0, splat->depth}, by_jw[2][3];
     for (int k = 0; k < 3; ++k) out->mean[k] = 0;
     for (int i = 0; i < 3; ++i)

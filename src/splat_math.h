@@ -44,10 +44,10 @@
 typedef struct gsc__camera {
     gsc_real rotation[3][3]; /* world to camera */
     gsc_real translation[3];
-    gsc_real position[3];    /* centre, in the world */
-    gsc_real clip[3][4];     /* rows x, y, w of world to clip; used if by_clip */
-    gsc_real fx, fy;         /* pixels */
-    gsc_real cx, cy;         /* principal point; pixel (j, i) has its centre at (j, i) */
+    gsc_real position[3]; /* centre, in the world */
+    gsc_real clip[3][4];  /* rows x, y, w of world to clip; used if by_clip */
+    gsc_real fx, fy;      /* pixels */
+    gsc_real cx, cy;      /* principal point; pixel (j, i) has its centre at (j, i) */
     gsc_real ratio_min[2], ratio_max[2]; /* clamp of x/z and y/z in the Jacobian */
     gsc_real near_plane, far_plane;
     gsc_real blur;
@@ -59,22 +59,26 @@ typedef struct gsc__camera {
 
 /* A Gaussian in view.  What the backward pass needs again is kept. */
 typedef struct gsc__projection {
-    gsc_real point[3];     /* camera space */
-    gsc_real ratio[2];     /* x/z and y/z, clamped */
+    gsc_real point[3]; /* camera space */
+    gsc_real ratio[2]; /* x/z and y/z, clamped */
     bool clamped[2];
-    gsc_real jw[2][3];     /* Jacobian times rotation */
-    gsc_real axes[3][3];   /* columns: the principal axes, scaled; not for covariances */
-    gsc_real rows[2][3];   /* jw axes: cov without blur is rows rows^T; with covariances
-                              jw Sigma */
-    gsc_real mean[2];      /* pixels, see gsc__camera.cx */
-    gsc_real cov[3];       /* xx xy yy, blurred */
+    gsc_real jw[2][3];   /* Jacobian times rotation */
+    gsc_real axes[3][3]; /* columns: the principal axes, scaled; not for covariances */
+    gsc_real rows[2][3]; /* jw axes: cov without blur is rows rows^T; with covariances
+                            jw Sigma */
+    gsc_real mean[2];    /* pixels, see gsc__camera.cx */
+    gsc_real cov[3];     /* xx xy yy, blurred */
     gsc_real det_sharp, det;
     gsc_real compensation; /* of opacity; 1 without antialiasing */
 } gsc__projection;
 
 /* One instruction each, unlike fmin and fmax; of two where the first is NaN, the second. */
-GSC__PURE gsc_real gsc__fmin(gsc_real a, gsc_real b) { return a < b ? a : b; }
-GSC__PURE gsc_real gsc__fmax(gsc_real a, gsc_real b) { return a > b ? a : b; }
+GSC__PURE gsc_real gsc__fmin(gsc_real a, gsc_real b) {
+    return a < b ? a : b;
+}
+GSC__PURE gsc_real gsc__fmax(gsc_real a, gsc_real b) {
+    return a > b ? a : b;
+}
 
 GSC__PURE gsc_real gsc__dot3(const gsc_real a[3], const gsc_real b[3]) {
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
@@ -232,8 +236,7 @@ GSC__PURE gsc_real gsc__compat_radius(const gsc__projection *p) {
  * with u = r00 dx + r01 dy and v = r11 dy the Gaussian is 2^-(u^2 + v^2).
  * Two multiplications more per pixel than the expanded conic, and its error on long
  * thin splats is two orders smaller. */
-GSC__PURE void gsc__whiten(const gsc__projection *p, gsc_real *r00, gsc_real *r01,
-                           gsc_real *r11) {
+GSC__PURE void gsc__whiten(const gsc__projection *p, gsc_real *r00, gsc_real *r01, gsc_real *r11) {
     gsc_real inverse_c = 1 / p->cov[2];
     *r11 = gsc__sqrt(GSC__HALF_LOG2_E * inverse_c);
     *r00 = gsc__sqrt(GSC__HALF_LOG2_E * p->cov[2] / p->det);

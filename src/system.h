@@ -8,10 +8,17 @@
 #include <stdint.h>
 
 #if defined(_WIN32)
-typedef struct { void *handle; } gsc__mutex;     /* SRWLOCK */
-typedef struct { void *handle; } gsc__condition; /* CONDITION_VARIABLE */
-typedef struct { void *handle; } gsc__once;      /* INIT_ONCE */
-#define GSC__ONCE_INIT {0}
+typedef struct {
+    void *handle;
+} gsc__mutex; /* SRWLOCK */
+typedef struct {
+    void *handle;
+} gsc__condition; /* CONDITION_VARIABLE */
+typedef struct {
+    void *handle;
+} gsc__once; /* INIT_ONCE */
+#define GSC__ONCE_INIT \
+    { 0 }
 #else
 #include <pthread.h>
 typedef pthread_mutex_t gsc__mutex;

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from conftest import ROOT
+from support import ROOT
 from scenes import camera, gaussian, write_cameras, write_scene
 
 COMMAND = os.environ.get("GSPLAT_C_COMMAND", str(ROOT / "build/tools/gsplat-c"))

@@ -1,27 +1,12 @@
-"""What the Python tests share: where the build is, and how to run a tool."""
+"""Where the build is, and which compilers there are."""
 
 import os
 import pathlib
 import shutil
-import subprocess
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-
-
-def run(*command, **options):
-    """Runs a command and returns its standard output; a failure shows all it said."""
-    result = subprocess.run(
-        [str(part) for part in command], capture_output=True, text=True, check=False, **options
-    )
-    assert result.returncode == 0, f"{command}:\n{result.stdout}{result.stderr}"
-    return result.stdout
-
-
-@pytest.fixture(scope="session")
-def root():
-    return ROOT
+from support import ROOT
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from conftest import ROOT, run
+from support import ROOT, run
 
 WARNINGS = "-Wpadded -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror".split()
 INCLUDE = f"-I{ROOT / 'include'}"

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from command import COMMAND, OK, RUNTIME, USAGE, call, cameras, in_folder, scene  # noqa: F401
-from conftest import ROOT
+from support import ROOT
 from scenes import FIELDS, Png, camera, gaussian, header, write_cameras, write_scene
 
 # ------------------------------------------------------- errors of the files

@@ -2,7 +2,7 @@
 
 import re
 
-from conftest import ROOT
+from support import ROOT
 
 PAGE = ROOT / "docs/architecture.md"
 FOLDERS = ("include", "src", "cuda")

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from conftest import ROOT, run
+from support import ROOT, run
 
 
 @pytest.fixture(scope="module")

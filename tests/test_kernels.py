@@ -2,7 +2,7 @@
 
 import re
 
-from conftest import ROOT
+from support import ROOT
 
 LIST = ROOT / "src/gpu/kernel_list.h"
 

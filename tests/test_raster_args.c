@@ -280,7 +280,8 @@ static void cameras_in_host_memory(void **state) {
             reset(state);
             for (int f = 0; f < FIELDS; ++f) view_device(&views[f], kDLCUDA, 1);
             if (cameras[i].field == PROJECTION) switch_to(PROJECTION);
-            view_device(&views[cameras[i].field], places[p].type, places[p].type == kDLCUDA);
+            view_device(&views[cameras[i].field], (int32_t)places[p].type,
+                        places[p].type == kDLCUDA);
             expect_ok(gsc__raster_args(&cuda, &args, &out));
             for (size_t k = 0; k < sizeof cameras / sizeof cameras[0]; ++k) {
                 const bool flag = *(const bool *)((const char *)&out + cameras[k].flag);

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from conftest import ROOT, run
+from support import ROOT, run
 
 HIGHEST_GLIBC = (2, 34)
 ALLOWED_LIBRARIES = re.compile(r"^(libc|libm|ld-linux-[\w-]+|libpthread|libdl)\.so\.\d+$")

@@ -16,8 +16,8 @@ __attribute__((noinline)) void gsc__tile_spans(const gsc__record *record, int32_
         for (int32_t i = 0; i < count; ++i) spans[i] = (gsc__span){record->x0, record->x1};
         return;
     }
-    const gsc__ellipse e = gsc__ellipse_of(record->mean, record->r00, record->r01, record->r11,
-                                           record->log2_alpha);
+    const gsc__ellipse e =
+        gsc__ellipse_of(record->mean, record->r00, record->r01, record->r11, record->log2_alpha);
     const gsc_real x_min = (gsc_real)(record->x0 * GSC__TILE);
     const gsc_real x_max = (gsc_real)(record->x1 * GSC__TILE - 1);
     for (int32_t i = 0; i < count; i += SPAN_BATCH)

@@ -83,10 +83,10 @@ typedef struct row_state {
 } row_state;
 
 /* One entry at one row: advances t and behind, adds to the sums. */
-GSC__INLINE void unblend_row(const unblend_task *task, const workspace *w,
-                             const gsc__entry *entry, const gsc_real *feature, gsc__vec dx,
-                             gsc_real y, gsc__mask reached, int pixel, row_state *row,
-                             entry_sums *sums, gsc__vec *feature_sums, int features) {
+GSC__INLINE void unblend_row(const unblend_task *task, const workspace *w, const gsc__entry *entry,
+                             const gsc_real *feature, gsc__vec dx, gsc_real y, gsc__mask reached,
+                             int pixel, row_state *row, entry_sums *sums, gsc__vec *feature_sums,
+                             int features) {
     gsc__sample sample;
     if (!gsc__sample_row(entry, dx, y, reached, &sample)) return;
     const gsc__vec one = gsc__vset(1), alpha_max = gsc__vset(GSC__ALPHA_MAX);
@@ -127,8 +127,7 @@ GSC__INLINE void store_sums(const entry_sums *sums, const gsc__vec *feature_sums
     gsc_real total[GSC__SLOT_FEATURES];
     gsc__vsum8(sums->moments, total);
     for (int i = 0; i < GSC__SLOT_FEATURES; ++i) slot[i] += total[i];
-    for (int c = 0; c < features; ++c)
-        slot[GSC__SLOT_FEATURES + c] += gsc__vsum(feature_sums[c]);
+    for (int c = 0; c < features; ++c) slot[GSC__SLOT_FEATURES + c] += gsc__vsum(feature_sums[c]);
 }
 
 /* Walks entries [0, count) of a chunk, whose first has list position first, backwards
@@ -152,11 +151,11 @@ GSC__INLINE void walk_block(const unblend_task *task, const workspace *w, int32_
     if (deepest - first < count) count = (int32_t)deepest - first;
     for (int32_t n = count - 1; n >= 0; --n) {
         const gsc__entry *entry = &w->entries[n];
-        unsigned bits = (unsigned)entry->rows >> (block_y * GSC__BLOCK_ROWS) &
-                        ((1u << GSC__BLOCK_ROWS) - 1);
+        unsigned bits =
+            (unsigned)entry->rows >> (block_y * GSC__BLOCK_ROWS) & ((1u << GSC__BLOCK_ROWS) - 1);
         if (!bits) continue;
-        if (GSC__BLOCKS_X > 1 && !((unsigned)entry->columns >> (block_x * GSC__LANES) &
-                                   ((1u << GSC__LANES) - 1)))
+        if (GSC__BLOCKS_X > 1 &&
+            !((unsigned)entry->columns >> (block_x * GSC__LANES) & ((1u << GSC__LANES) - 1)))
             continue;
         const gsc__vec dx = columns - gsc__vset(entry->x);
         entry_sums sums;
@@ -177,8 +176,7 @@ GSC__INLINE void walk_block(const unblend_task *task, const workspace *w, int32_
     }
 }
 
-static void walk_chunk(const unblend_task *task, const workspace *w, int32_t count,
-                       int32_t first) {
+static void walk_chunk(const unblend_task *task, const workspace *w, int32_t count, int32_t first) {
     for (int y = 0; y < GSC__BLOCKS_Y; ++y)
         for (int x = 0; x < GSC__BLOCKS_X; ++x)
             if (task->feature_count == 3)
@@ -203,8 +201,8 @@ static void gather_features(const unblend_task *task, uint32_t gaussian, gsc_rea
     if (task->grads->inv_depth) feature[at] = 1 / record->depth;
 }
 
-static bool gather_chunk(const unblend_task *task, const workspace *w,
-                         const gsc__tile_area *area, const uint32_t *list, int32_t count) {
+static bool gather_chunk(const unblend_task *task, const workspace *w, const gsc__tile_area *area,
+                         const uint32_t *list, int32_t count) {
     const gsc__frame *frame = task->frame;
     const uint32_t *slots = task->band->slots + (list - task->band->lists);
     for (int32_t n = 0; n < count; ++n) {
@@ -219,10 +217,10 @@ static bool gather_chunk(const unblend_task *task, const workspace *w,
     return true;
 }
 
-static void load_plane(const unblend_task *task, const gsc__tile_area *area,
-                       const gsc_real *image, gsc_real outside, gsc_real *tile) {
-    gsc__plane_to_tile(image + task->index * task->frame->layout->pixels, area,
-                       task->raster->width, outside, tile);
+static void load_plane(const unblend_task *task, const gsc__tile_area *area, const gsc_real *image,
+                       gsc_real outside, gsc_real *tile) {
+    gsc__plane_to_tile(image + task->index * task->frame->layout->pixels, area, task->raster->width,
+                       outside, tile);
 }
 
 /* Upstream gradients by the features, zero outside the image. */
@@ -232,8 +230,8 @@ static void load_gradients(const unblend_task *task, const workspace *w,
     const gsc__raster_grads *grads = task->grads;
     gsc_real *tile = w->gradients;
     if (grads->color)
-        gsc__color_to_tile(grads->color + task->index * raster->channels *
-                                              task->frame->layout->pixels,
+        gsc__color_to_tile(grads->color +
+                               task->index * raster->channels * task->frame->layout->pixels,
                            area, raster, tile);
     else
         memset(tile, 0, (size_t)raster->channels * GSC__TILE_PIXELS * sizeof *tile);
@@ -247,8 +245,7 @@ static void load_gradients(const unblend_task *task, const workspace *w,
 
 /* S of the background: final T times (background . g - gradient by alpha), since the
  * alpha output is 1 - final T. */
-static void begin_tile(const unblend_task *task, const workspace *w,
-                       const gsc__tile_area *area) {
+static void begin_tile(const unblend_task *task, const workspace *w, const gsc__tile_area *area) {
     const gsc__raster *raster = task->raster;
     load_gradients(task, w, area);
     gsc__plane_to_tile(task->frame->final_t, area, raster->width, 1, w->transmittance);
@@ -268,8 +265,8 @@ static void begin_tile(const unblend_task *task, const workspace *w,
         for (int x = 0; x < GSC__TILE; ++x)
             w->walked[y * GSC__TILE + x] =
                 y < area->height && x < area->width
-                    ? (gsc_real_int)task->frame
-                          ->walked[(int64_t)(area->y + y) * raster->width + area->x + x]
+                    ? (gsc_real_int)
+                          task->frame->walked[(int64_t)(area->y + y) * raster->width + area->x + x]
                     : 0;
 }
 
@@ -288,8 +285,7 @@ static void unblend_tiles(void *arg, int64_t begin, int64_t end, int thread) {
                            task->scratch + (size_t)thread * task->scratch_bytes, &w);
     for (int64_t tile = task->band->begin + begin; tile < task->band->begin + end; ++tile) {
         if (offsets[tile] == offsets[tile + 1]) continue;
-        gsc__tile_area area =
-            gsc__tile_area_of(task->raster, task->frame->layout->tiles_x, tile);
+        gsc__tile_area area = gsc__tile_area_of(task->raster, task->frame->layout->tiles_x, tile);
         const uint32_t *list = task->band->lists + (offsets[tile] - offsets[task->band->begin]);
         begin_tile(task, &w, &area);
         int32_t length = deepest_entry(&w);

@@ -7,13 +7,13 @@
 
 /* One thread's memory for one tile.  Pixel arrays are [16 rows][16 columns]. */
 typedef struct workspace {
-    gsc__entry *entries;   /* [GSC__CHUNK_ENTRIES] */
-    gsc_real *features;    /* [GSC__CHUNK_ENTRIES, feature_count] colour, then depths */
-    gsc_real *sums;        /* [feature_count, 256] */
+    gsc__entry *entries;     /* [GSC__CHUNK_ENTRIES] */
+    gsc_real *features;      /* [GSC__CHUNK_ENTRIES, feature_count] colour, then depths */
+    gsc_real *sums;          /* [feature_count, 256] */
     gsc_real *transmittance; /* [256] */
-    gsc_real *median;      /* [256] */
-    gsc_real_int *walked;  /* [256] */
-    gsc_real *weights;     /* [256] pixel_weights of the tile */
+    gsc_real *median;        /* [256] */
+    gsc_real_int *walked;    /* [256] */
+    gsc_real *weights;       /* [256] pixel_weights of the tile */
     gsc__entry_statistics **statistics; /* [GSC__CHUNK_ENTRIES] */
 } workspace;
 
@@ -27,7 +27,7 @@ typedef struct blend_task {
     size_t scratch_bytes; /* a thread's */
     int32_t index;        /* of the camera */
     int32_t feature_count;
-    bool inspect;         /* median depth or statistics: the thorough loop */
+    bool inspect; /* median depth or statistics: the thorough loop */
     atomic_bool damaged;
 } blend_task;
 
@@ -89,11 +89,11 @@ GSC__INLINE bool walk_block(const workspace *w, int32_t count, int32_t first, in
     }
     for (int32_t n = 0; any && n < count; ++n) {
         const gsc__entry *entry = &w->entries[n];
-        unsigned rows = (unsigned)entry->rows >> (block_y * GSC__BLOCK_ROWS) &
-                        ((1u << GSC__BLOCK_ROWS) - 1);
+        unsigned rows =
+            (unsigned)entry->rows >> (block_y * GSC__BLOCK_ROWS) & ((1u << GSC__BLOCK_ROWS) - 1);
         if (!rows) continue;
-        if (GSC__BLOCKS_X > 1 && !((unsigned)entry->columns >> (block_x * GSC__LANES) &
-                                   ((1u << GSC__LANES) - 1)))
+        if (GSC__BLOCKS_X > 1 &&
+            !((unsigned)entry->columns >> (block_x * GSC__LANES) & ((1u << GSC__LANES) - 1)))
             continue;
         const gsc__vec dx = columns - gsc__vset(entry->x);
         const gsc_real *feature = w->features + n * features;
@@ -133,8 +133,8 @@ GSC__INLINE bool walk_block(const workspace *w, int32_t count, int32_t first, in
 
 /* Statistics of one entry at one row of a block. */
 GSC__INLINE void inspect_row(const workspace *w, gsc__entry_statistics *statistics,
-                             const gsc__entry *entry, int pixel, gsc__mask blends,
-                             gsc__vec weight, gsc__vec next, gsc__vec columns, gsc_real y) {
+                             const gsc__entry *entry, int pixel, gsc__mask blends, gsc__vec weight,
+                             gsc__vec next, gsc__vec columns, gsc_real y) {
     gsc__vec dx = columns - gsc__vset(entry->x);
     gsc__vec distance = gsc__vsqrt(dx * dx + gsc__vset(y * y));
     gsc__mask bright = gsc__mand(gsc__vgt(next, gsc__vset(GSC_REAL(0.5))), blends);
@@ -182,8 +182,7 @@ static bool walk_block_thorough(const blend_task *task, const workspace *w, int3
                 gsc_real depth = task->frame->records[list[n]].depth;
                 gsc__vec median = gsc__vload(w->median + pixel);
                 crosses = gsc__mand(crosses, blends);
-                gsc__vstore(w->median + pixel,
-                            gsc__vselect(crosses, gsc__vset(depth), median));
+                gsc__vstore(w->median + pixel, gsc__vselect(crosses, gsc__vset(depth), median));
             }
             if (task->statistics)
                 inspect_row(w, w->statistics[n], entry, pixel, blends, weight, next, columns, y);
@@ -257,8 +256,7 @@ static void begin_tile(const blend_task *task, const workspace *w, const gsc__ti
     memset(w->sums, 0, GSC__TILE_PIXELS * (size_t)task->feature_count * sizeof *w->sums);
     for (int i = 0; i < GSC__TILE_PIXELS; ++i) w->median[i] = task->raster->median_default;
     if (task->statistics && task->raster->pixel_weights)
-        gsc__plane_to_tile(task->raster->pixel_weights +
-                               task->index * task->frame->layout->pixels,
+        gsc__plane_to_tile(task->raster->pixel_weights + task->index * task->frame->layout->pixels,
                            area, task->raster->width, 0, w->weights);
     else if (task->statistics)
         memset(w->weights, 0, GSC__TILE_PIXELS * sizeof *w->weights);
@@ -292,8 +290,7 @@ static void finish_tile(const blend_task *task, const workspace *w, const gsc__t
         gsc__tile_to_plane(sums, area, width, plane_of(task, out->depth));
         sums += GSC__TILE_PIXELS;
     }
-    if (out->inv_depth)
-        gsc__tile_to_plane(sums, area, width, plane_of(task, out->inv_depth));
+    if (out->inv_depth) gsc__tile_to_plane(sums, area, width, plane_of(task, out->inv_depth));
     if (out->median_depth)
         gsc__tile_to_plane(w->median, area, width, plane_of(task, out->median_depth));
     if (!out->alpha) return;
@@ -308,8 +305,7 @@ static void blend_tiles(void *arg, int64_t begin, int64_t end, int thread) {
     (void)workspace_layout(task->feature_count,
                            task->scratch + (size_t)thread * task->scratch_bytes, &w);
     for (int64_t tile = task->band->begin + begin; tile < task->band->begin + end; ++tile) {
-        gsc__tile_area area =
-            gsc__tile_area_of(task->raster, task->frame->layout->tiles_x, tile);
+        gsc__tile_area area = gsc__tile_area_of(task->raster, task->frame->layout->tiles_x, tile);
         const uint32_t *list = task->band->lists;
         int32_t length = (int32_t)(offsets[tile + 1] - offsets[tile]);
         if (length > 0) list += offsets[tile] - offsets[task->band->begin];

@@ -40,11 +40,10 @@ gsc_status gsc__cpu_raster_render(gsc_context *context, const gsc__raster *raste
                                   const gsc__raster_outputs *outputs, const gsc_raster_info *info,
                                   int64_t *overflow, void *stream);
 gsc_status gsc__cpu_raster_backward(gsc_context *context, const gsc__raster *raster,
-                                    const gsc__raster_buffers *buffers,
-                                    const gsc_raster_info *info, const gsc__raster_grads *grads,
-                                    void *stream);
-gsc_status gsc__cpu_mark_visible(gsc_context *context, const gsc__raster *raster,
-                                 uint8_t *visible, void *stream);
+                                    const gsc__raster_buffers *buffers, const gsc_raster_info *info,
+                                    const gsc__raster_grads *grads, void *stream);
+gsc_status gsc__cpu_mark_visible(gsc_context *context, const gsc__raster *raster, uint8_t *visible,
+                                 void *stream);
 size_t gsc__cpu_knn_scratch_bytes(const gsc_context *context, const gsc__knn *knn);
 gsc_status gsc__cpu_knn(gsc_context *context, const gsc__knn *knn, void *stream);
 gsc_status gsc__cpu_ssim_forward(gsc_context *context, const gsc__ssim *ssim, void *stream);

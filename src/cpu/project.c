@@ -22,14 +22,14 @@ typedef struct project_task {
     const gsc__raster_outputs *outputs;
     gsc__frame *frame;
     gsc__camera camera;
-    int32_t index;             /* of the camera */
+    int32_t index;          /* of the camera */
     depth_pairs pairs;      /* [N] depths of the visible and their indices; chunk by chunk,
                                in index order */
     uint32_t *chunk_counts; /* [chunks] */
     int64_t *chunk_offsets; /* [chunks + 1] where they go without gaps */
     int32_t *differences;   /* [threads, tiles_y, tiles_x + 1] of list lengths along x */
     void *sort_scratch;
-    atomic_bool outside;       /* a prefiltered point was outside the planes */
+    atomic_bool outside; /* a prefiltered point was outside the planes */
 } project_task;
 
 bool gsc__project_gaussian(const gsc__raster *raster, const gsc__camera *camera, int64_t i,
@@ -291,11 +291,13 @@ static void sum_tiles(const project_task *task, int threads) {
     header->intersections = (int64_t)sum;
 }
 
-static size_t round_up(size_t bytes) { return (bytes + 255) / 256 * 256; }
+static size_t round_up(size_t bytes) {
+    return (bytes + 255) / 256 * 256;
+}
 
 /* Lays the task's scratch out at base; with base NULL only its size counts. */
-static size_t task_layout(const gsc__raster *raster, const gsc__state_layout *layout,
-                          int threads, unsigned char *base, project_task *task) {
+static size_t task_layout(const gsc__raster *raster, const gsc__state_layout *layout, int threads,
+                          unsigned char *base, project_task *task) {
     const size_t n = (size_t)raster->gaussians, chunks = (n + CHUNK - 1) / CHUNK;
     const size_t keys = round_up(n * sizeof(gsc_real_bits)), values = round_up(n * 4);
     const size_t counts = round_up(chunks * sizeof(uint32_t));

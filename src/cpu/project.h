@@ -15,8 +15,7 @@ size_t gsc__project_scratch_bytes(const gsc__raster *raster, const gsc__state_la
  * outputs that were asked for.  GSC_ERROR_INVALID_ARGUMENT if a point that the caller
  * called prefiltered is outside the planes. */
 gsc_status gsc__project_frame(gsc__pool *pool, const gsc__raster *raster, int32_t index,
-                              const gsc__raster_outputs *outputs, gsc__frame *frame,
-                              void *scratch);
+                              const gsc__raster_outputs *outputs, gsc__frame *frame, void *scratch);
 
 /* Geometry of Gaussian i.  False if it is behind or beyond the planes or degenerate. */
 bool gsc__project_gaussian(const gsc__raster *raster, const gsc__camera *camera, int64_t i,

@@ -38,7 +38,8 @@ static void add_range(void *arg, int64_t begin, int64_t end, int thread) {
     for (int64_t i = begin; i < end; ++i) {
         const uint32_t gaussian = task->items[i].gaussian;
         gsc_real *color = task->grads->colors;
-        if (color) color += task->index * raster->colors_stride + gaussian * (int64_t)raster->channels;
+        if (color)
+            color += task->index * raster->colors_stride + gaussian * (int64_t)raster->channels;
         for (uint32_t s = task->band->slot_offsets[i]; s < task->band->slot_offsets[i + 1]; ++s)
             add_slot(task, task->slots + (int64_t)s * task->slot_size, &task->sums[gaussian],
                      color);
@@ -117,8 +118,7 @@ static void sh_grad(const unproject_task *task, int64_t i, const gsc__record *re
     gsc_real direction[3], basis[GSC__SH_MAX_COEFFICIENTS], weight[GSC__SH_MAX_COEFFICIENTS];
     gsc_real g[3];
     for (int c = 0; c < 3; ++c) g[c] = record->gates >> c & 1 ? sums->rgb[c] : 0;
-    gsc_real inverse =
-        gsc__sh_direction(raster->means + 3 * i, task->camera.position, direction);
+    gsc_real inverse = gsc__sh_direction(raster->means + 3 * i, task->camera.position, direction);
     gsc__sh_basis(raster->sh_degree, direction, basis);
     const int64_t row = 3 * raster->sh_coefficients * i;
     const int split = raster->sh_dc != NULL;
@@ -135,13 +135,11 @@ static void sh_grad(const unproject_task *task, int64_t i, const gsc__record *re
     gsc__sh_mean_grad(raster->sh_degree, direction, inverse, weight, by_mean);
 }
 
-static void add_gaussian(const gsc__raster_grads *grads, int64_t i,
-                         const gsc__gaussian_grad *g) {
+static void add_gaussian(const gsc__raster_grads *grads, int64_t i, const gsc__gaussian_grad *g) {
     for (int k = 0; k < 3 && grads->means; ++k) grads->means[3 * i + k] += g->mean[k];
     if (grads->opacities) grads->opacities[i] += g->opacity;
     for (int k = 0; k < 3 && grads->scales; ++k) grads->scales[3 * i + k] += g->scale[k];
-    for (int k = 0; k < 4 && grads->rotations; ++k)
-        grads->rotations[4 * i + k] += g->rotation[k];
+    for (int k = 0; k < 4 && grads->rotations; ++k) grads->rotations[4 * i + k] += g->rotation[k];
     for (int k = 0; k < 6 && grads->covariances; ++k)
         grads->covariances[6 * i + k] += g->covariance[k];
 }

@@ -10,17 +10,19 @@
 #define BAND_USUAL (INT64_C(1) << 20) /* entries; more would only cost memory */
 
 typedef struct backward_scratch {
-    gsc__bin_item *items;    /* [N] */
-    uint32_t *cursors;       /* [tiles] */
-    uint32_t *slot_offsets;  /* [N + 1] */
-    uint8_t *seen;           /* [N] */
-    gsc__splat_sums *sums;   /* [N] */
+    gsc__bin_item *items;   /* [N] */
+    uint32_t *cursors;      /* [tiles] */
+    uint32_t *slot_offsets; /* [N + 1] */
+    uint8_t *seen;          /* [N] */
+    gsc__splat_sums *sums;  /* [N] */
     void *partials, *workspaces;
-    unsigned char *entries;  /* slot numbers, then slots, for capacity entries */
+    unsigned char *entries; /* slot numbers, then slots, for capacity entries */
     size_t entries_bytes;
 } backward_scratch;
 
-static size_t round_up(size_t bytes) { return (bytes + 255) / 256 * 256; }
+static size_t round_up(size_t bytes) {
+    return (bytes + 255) / 256 * 256;
+}
 
 static size_t place(unsigned char *base, size_t *at, size_t bytes, void *pointer) {
     void *here = base ? base + *at : NULL;
@@ -182,12 +184,10 @@ static void clear_grads(const gsc__raster *raster, const gsc__raster_grads *grad
 }
 
 gsc_status gsc__cpu_raster_backward(gsc_context *context, const gsc__raster *raster,
-                                    const gsc__raster_buffers *buffers,
-                                    const gsc_raster_info *info, const gsc__raster_grads *grads,
-                                    void *stream) {
+                                    const gsc__raster_buffers *buffers, const gsc_raster_info *info,
+                                    const gsc__raster_grads *grads, void *stream) {
     const int threads = gsc__pool_threads(gsc__cpu_pool(context));
-    backward_call call = {
-        .context = context, .raster = raster, .buffers = buffers, .grads = grads};
+    backward_call call = {.context = context, .raster = raster, .buffers = buffers, .grads = grads};
     gsc__state_layout layout;
     (void)stream;
     gsc__state_plan(raster, &layout);

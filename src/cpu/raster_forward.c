@@ -14,7 +14,9 @@ typedef struct render_scratch {
     void *workspaces;
 } render_scratch;
 
-static size_t round_up(size_t bytes) { return (bytes + 255) / 256 * 256; }
+static size_t round_up(size_t bytes) {
+    return (bytes + 255) / 256 * 256;
+}
 
 static size_t render_scratch_layout(const gsc__raster *raster, const gsc__state_layout *layout,
                                     int threads, void *base, render_scratch *scratch) {
@@ -46,8 +48,8 @@ gsc_status gsc__cpu_raster_sizes(const gsc_context *context, const gsc__raster *
     int64_t fullest = (int64_t)(info->intersections_min_bytes / sizeof(uint32_t));
     if (fullest == 0) fullest = raster->gaussians;
     if (fullest > info->intersections) fullest = info->intersections;
-    info->backward_scratch_bytes = gsc__backward_scratch_bytes(raster, &layout, threads,
-                                                               info->intersections, fullest);
+    info->backward_scratch_bytes =
+        gsc__backward_scratch_bytes(raster, &layout, threads, info->intersections, fullest);
     return GSC_OK;
 }
 
@@ -98,8 +100,7 @@ static void clear_statistics(const gsc__raster *raster, const gsc__raster_output
     if (out->weight_count) memset(out->weight_count, 0, count * sizeof *out->weight_count);
     if (out->weight_sum) memset(out->weight_sum, 0, count * sizeof *out->weight_sum);
     if (out->weight_blend) memset(out->weight_blend, 0, count * sizeof *out->weight_blend);
-    if (out->weight_distance)
-        memset(out->weight_distance, 0, count * sizeof *out->weight_distance);
+    if (out->weight_distance) memset(out->weight_distance, 0, count * sizeof *out->weight_distance);
 }
 
 static void add_statistics(void *arg, int64_t begin, int64_t end, int thread) {
@@ -131,12 +132,10 @@ static gsc_status statistics_open(gsc_context *context, int64_t visible, int64_t
     memory->slots_bytes = (size_t)capacity * sizeof(uint32_t);
     memory->slot_offsets_bytes = (size_t)(visible + 1) * sizeof(uint32_t);
     memory->entries_bytes = (size_t)capacity * sizeof(gsc__entry_statistics);
-    GSC__TRY(gsc__context_alloc(context, memory->slots_bytes, "statistics", NULL,
-                                &memory->slots));
+    GSC__TRY(gsc__context_alloc(context, memory->slots_bytes, "statistics", NULL, &memory->slots));
     GSC__TRY(gsc__context_alloc(context, memory->slot_offsets_bytes, "statistics", NULL,
                                 &memory->slot_offsets));
-    return gsc__context_alloc(context, memory->entries_bytes, "statistics", NULL,
-                              &memory->entries);
+    return gsc__context_alloc(context, memory->entries_bytes, "statistics", NULL, &memory->entries);
 }
 
 static void statistics_close(gsc_context *context, const statistics_memory *memory) {
@@ -164,8 +163,8 @@ static gsc_status render_band(gsc_context *context, const gsc__raster *raster, i
         memset(entries, 0, count * sizeof *entries);
     }
     if (!gsc__bins_fill(pool, frame, scratch->items, band, scratch->cursors)) return damaged();
-    if (!gsc__blend_band(pool, raster, index, outputs, frame, band,
-                         memory->slots ? entries : NULL, scratch->workspaces))
+    if (!gsc__blend_band(pool, raster, index, outputs, frame, band, memory->slots ? entries : NULL,
+                         scratch->workspaces))
         return damaged();
     if (!memory->slots) return GSC_OK;
     statistics task = {outputs, entries, scratch->items, band, index * raster->gaussians};
@@ -252,8 +251,8 @@ static void mark_range(void *arg, int64_t begin, int64_t end, int thread) {
     }
 }
 
-gsc_status gsc__cpu_mark_visible(gsc_context *context, const gsc__raster *raster,
-                                 uint8_t *visible, void *stream) {
+gsc_status gsc__cpu_mark_visible(gsc_context *context, const gsc__raster *raster, uint8_t *visible,
+                                 void *stream) {
     (void)stream;
     for (int32_t c = 0; c < raster->cameras; ++c) {
         visible_task task = {.raster = raster, .visible = visible + c * raster->gaussians};

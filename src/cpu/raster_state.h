@@ -27,7 +27,7 @@ typedef struct gsc__record {
     gsc_real log2_alpha;    /* log2(255 opacity): the exponent that makes alpha 1/255 */
     gsc_real opacity;       /* after antialiasing */
     gsc_real depth;
-    gsc_real rgb[3];        /* if channels is 3 */
+    gsc_real rgb[3];         /* if channels is 3 */
     uint16_t x0, x1, y0, y1; /* tiles it may reach: [x0, x1) x [y0, y1) */
     uint32_t tiles;          /* tiles it reaches */
     uint32_t gates;          /* bit c: SH channel c is above its clamp at zero */

@@ -23,22 +23,42 @@ GSC__INLINE gsc__mask gsc__vge(gsc__vec a, gsc__vec b) {
 GSC__INLINE gsc__mask gsc__vgt(gsc__vec a, gsc__vec b) {
     return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ);
 }
-GSC__INLINE gsc__mask gsc__mand(gsc__mask a, gsc__mask b) { return (gsc__mask)(a & b); }
-GSC__INLINE gsc__mask gsc__mandnot(gsc__mask a, gsc__mask b) { return (gsc__mask)(a & ~b); }
-GSC__INLINE bool gsc__many(gsc__mask m) { return m != 0; }
-GSC__INLINE int gsc__mcount(gsc__mask m) { return __builtin_popcount(m); }
+GSC__INLINE gsc__mask gsc__mand(gsc__mask a, gsc__mask b) {
+    return (gsc__mask)(a & b);
+}
+GSC__INLINE gsc__mask gsc__mandnot(gsc__mask a, gsc__mask b) {
+    return (gsc__mask)(a & ~b);
+}
+GSC__INLINE bool gsc__many(gsc__mask m) {
+    return m != 0;
+}
+GSC__INLINE int gsc__mcount(gsc__mask m) {
+    return __builtin_popcount(m);
+}
 GSC__INLINE gsc__vec gsc__vselect(gsc__mask m, gsc__vec a, gsc__vec b) {
     return _mm512_mask_mov_ps(b, m, a);
 }
-GSC__INLINE gsc__vec gsc__vkeep(gsc__mask m, gsc__vec a) { return _mm512_maskz_mov_ps(m, a); }
+GSC__INLINE gsc__vec gsc__vkeep(gsc__mask m, gsc__vec a) {
+    return _mm512_maskz_mov_ps(m, a);
+}
 GSC__INLINE gsc__veci gsc__iselect(gsc__mask m, gsc__veci a, gsc__veci b) {
     return _mm512_mask_mov_epi32(b, m, a);
 }
-GSC__INLINE gsc__mask gsc__igt(gsc__veci a, gsc__veci b) { return _mm512_cmpgt_epi32_mask(a, b); }
-GSC__INLINE gsc__vec gsc__vmin(gsc__vec a, gsc__vec b) { return _mm512_min_ps(a, b); }
-GSC__INLINE gsc__vec gsc__vset(gsc_real x) { return _mm512_set1_ps(x); }
-GSC__INLINE gsc__veci gsc__iset(int32_t x) { return _mm512_set1_epi32(x); }
-GSC__INLINE gsc__vec gsc__vsqrt(gsc__vec a) { return _mm512_sqrt_ps(a); }
+GSC__INLINE gsc__mask gsc__igt(gsc__veci a, gsc__veci b) {
+    return _mm512_cmpgt_epi32_mask(a, b);
+}
+GSC__INLINE gsc__vec gsc__vmin(gsc__vec a, gsc__vec b) {
+    return _mm512_min_ps(a, b);
+}
+GSC__INLINE gsc__vec gsc__vset(gsc_real x) {
+    return _mm512_set1_ps(x);
+}
+GSC__INLINE gsc__veci gsc__iset(int32_t x) {
+    return _mm512_set1_epi32(x);
+}
+GSC__INLINE gsc__vec gsc__vsqrt(gsc__vec a) {
+    return _mm512_sqrt_ps(a);
+}
 
 #elif defined(__AVX2__) && !defined(GSC_DOUBLE)
 
@@ -47,29 +67,48 @@ GSC__INLINE gsc__vec gsc__vsqrt(gsc__vec a) { return _mm512_sqrt_ps(a); }
 typedef __m256 gsc__vec;
 typedef __m256i gsc__veci;
 typedef __m256 gsc__mask; /* every bit of a lane set, or none */
-GSC__INLINE gsc__mask gsc__vge(gsc__vec a, gsc__vec b) { return _mm256_cmp_ps(a, b, _CMP_GE_OQ); }
-GSC__INLINE gsc__mask gsc__vgt(gsc__vec a, gsc__vec b) { return _mm256_cmp_ps(a, b, _CMP_GT_OQ); }
-GSC__INLINE gsc__mask gsc__mand(gsc__mask a, gsc__mask b) { return _mm256_and_ps(a, b); }
-GSC__INLINE gsc__mask gsc__mandnot(gsc__mask a, gsc__mask b) { return _mm256_andnot_ps(b, a); }
-GSC__INLINE bool gsc__many(gsc__mask m) { return _mm256_movemask_ps(m) != 0; }
+GSC__INLINE gsc__mask gsc__vge(gsc__vec a, gsc__vec b) {
+    return _mm256_cmp_ps(a, b, _CMP_GE_OQ);
+}
+GSC__INLINE gsc__mask gsc__vgt(gsc__vec a, gsc__vec b) {
+    return _mm256_cmp_ps(a, b, _CMP_GT_OQ);
+}
+GSC__INLINE gsc__mask gsc__mand(gsc__mask a, gsc__mask b) {
+    return _mm256_and_ps(a, b);
+}
+GSC__INLINE gsc__mask gsc__mandnot(gsc__mask a, gsc__mask b) {
+    return _mm256_andnot_ps(b, a);
+}
+GSC__INLINE bool gsc__many(gsc__mask m) {
+    return _mm256_movemask_ps(m) != 0;
+}
 GSC__INLINE int gsc__mcount(gsc__mask m) {
     return __builtin_popcount((unsigned)_mm256_movemask_ps(m));
 }
 GSC__INLINE gsc__vec gsc__vselect(gsc__mask m, gsc__vec a, gsc__vec b) {
     return _mm256_blendv_ps(b, a, m);
 }
-GSC__INLINE gsc__vec gsc__vkeep(gsc__mask m, gsc__vec a) { return _mm256_and_ps(m, a); }
+GSC__INLINE gsc__vec gsc__vkeep(gsc__mask m, gsc__vec a) {
+    return _mm256_and_ps(m, a);
+}
 GSC__INLINE gsc__veci gsc__iselect(gsc__mask m, gsc__veci a, gsc__veci b) {
-    return _mm256_castps_si256(
-        _mm256_blendv_ps(_mm256_castsi256_ps(b), _mm256_castsi256_ps(a), m));
+    return _mm256_castps_si256(_mm256_blendv_ps(_mm256_castsi256_ps(b), _mm256_castsi256_ps(a), m));
 }
 GSC__INLINE gsc__mask gsc__igt(gsc__veci a, gsc__veci b) {
     return _mm256_castsi256_ps(_mm256_cmpgt_epi32(a, b));
 }
-GSC__INLINE gsc__vec gsc__vmin(gsc__vec a, gsc__vec b) { return _mm256_min_ps(a, b); }
-GSC__INLINE gsc__vec gsc__vset(gsc_real x) { return _mm256_set1_ps(x); }
-GSC__INLINE gsc__veci gsc__iset(int32_t x) { return _mm256_set1_epi32(x); }
-GSC__INLINE gsc__vec gsc__vsqrt(gsc__vec a) { return _mm256_sqrt_ps(a); }
+GSC__INLINE gsc__vec gsc__vmin(gsc__vec a, gsc__vec b) {
+    return _mm256_min_ps(a, b);
+}
+GSC__INLINE gsc__vec gsc__vset(gsc_real x) {
+    return _mm256_set1_ps(x);
+}
+GSC__INLINE gsc__veci gsc__iset(int32_t x) {
+    return _mm256_set1_epi32(x);
+}
+GSC__INLINE gsc__vec gsc__vsqrt(gsc__vec a) {
+    return _mm256_sqrt_ps(a);
+}
 
 #else
 
@@ -77,10 +116,18 @@ GSC__INLINE gsc__vec gsc__vsqrt(gsc__vec a) { return _mm256_sqrt_ps(a); }
 typedef gsc_real gsc__vec __attribute__((vector_size(16)));
 typedef gsc_real_int gsc__veci __attribute__((vector_size(16)));
 typedef gsc_real_int gsc__mask __attribute__((vector_size(16))); /* -1 or 0 a lane */
-GSC__INLINE gsc__mask gsc__vge(gsc__vec a, gsc__vec b) { return a >= b; }
-GSC__INLINE gsc__mask gsc__vgt(gsc__vec a, gsc__vec b) { return a > b; }
-GSC__INLINE gsc__mask gsc__mand(gsc__mask a, gsc__mask b) { return a & b; }
-GSC__INLINE gsc__mask gsc__mandnot(gsc__mask a, gsc__mask b) { return a & ~b; }
+GSC__INLINE gsc__mask gsc__vge(gsc__vec a, gsc__vec b) {
+    return a >= b;
+}
+GSC__INLINE gsc__mask gsc__vgt(gsc__vec a, gsc__vec b) {
+    return a > b;
+}
+GSC__INLINE gsc__mask gsc__mand(gsc__mask a, gsc__mask b) {
+    return a & b;
+}
+GSC__INLINE gsc__mask gsc__mandnot(gsc__mask a, gsc__mask b) {
+    return a & ~b;
+}
 GSC__INLINE int gsc__mcount(gsc__mask m) {
     gsc_real_int count = 0;
     for (int i = 0; i < GSC__LANES; ++i) count -= m[i];
@@ -100,10 +147,18 @@ GSC__INLINE gsc__vec gsc__vselect(gsc__mask m, gsc__vec a, gsc__vec b) {
 GSC__INLINE gsc__vec gsc__vkeep(gsc__mask m, gsc__vec a) {
     return (gsc__vec)((gsc__veci)a & m);
 }
-GSC__INLINE gsc__mask gsc__igt(gsc__veci a, gsc__veci b) { return a > b; }
-GSC__INLINE gsc__vec gsc__vmin(gsc__vec a, gsc__vec b) { return gsc__vselect(a < b, a, b); }
-GSC__INLINE gsc__vec gsc__vset(gsc_real x) { return (gsc__vec){0} + x; }
-GSC__INLINE gsc__veci gsc__iset(int32_t x) { return (gsc__veci){0} + x; }
+GSC__INLINE gsc__mask gsc__igt(gsc__veci a, gsc__veci b) {
+    return a > b;
+}
+GSC__INLINE gsc__vec gsc__vmin(gsc__vec a, gsc__vec b) {
+    return gsc__vselect(a < b, a, b);
+}
+GSC__INLINE gsc__vec gsc__vset(gsc_real x) {
+    return (gsc__vec){0} + x;
+}
+GSC__INLINE gsc__veci gsc__iset(int32_t x) {
+    return (gsc__veci){0} + x;
+}
 GSC__INLINE gsc__vec gsc__vsqrt(gsc__vec a) {
     for (int i = 0; i < GSC__LANES; ++i) a[i] = gsc__sqrt(a[i]);
     return a;
@@ -128,7 +183,9 @@ GSC__INLINE gsc__vec gsc__vload(const gsc_real *p) {
     memcpy(&v, p, sizeof v);
     return v;
 }
-GSC__INLINE void gsc__vstore(gsc_real *p, gsc__vec v) { memcpy(p, &v, sizeof v); }
+GSC__INLINE void gsc__vstore(gsc_real *p, gsc__vec v) {
+    memcpy(p, &v, sizeof v);
+}
 
 /* first, first + 1, .. */
 GSC__INLINE gsc__vec gsc__vramp(gsc_real first) {
@@ -170,7 +227,9 @@ GSC__INLINE void gsc__vsum8(const gsc__vec v[8], gsc_real sums[8]) {
 }
 #endif
 
-GSC__INLINE gsc__vec gsc__vabs(gsc__vec v) { return gsc__vselect(gsc__vgt(v, -v), v, -v); }
+GSC__INLINE gsc__vec gsc__vabs(gsc__vec v) {
+    return gsc__vselect(gsc__vgt(v, -v), v, -v);
+}
 
 /* 2^x.  In float32 for x in [-126, 127], relative error 2e-7 (polynomial of degree 5
  * on [-1/2, 1/2]); beyond that range any value. */

@@ -78,8 +78,8 @@ typedef struct gsc__sample {
 /* dx: x - entry x of the lanes; y: row minus entry y.  Lanes that are not in alive never
  * hit.  Without a hit alpha is not computed: the threshold is decided on the exponent.
  * Returns whether any lane hits. */
-GSC__INLINE bool gsc__sample_row(const gsc__entry *entry, gsc__vec dx, gsc_real y,
-                                 gsc__mask alive, gsc__sample *sample) {
+GSC__INLINE bool gsc__sample_row(const gsc__entry *entry, gsc__vec dx, gsc_real y, gsc__mask alive,
+                                 gsc__sample *sample) {
     sample->v = entry->r11 * y;
     sample->u = gsc__vfma(gsc__vset(entry->r00), dx, gsc__vset(entry->r01 * y));
     gsc__vec q = gsc__vfma(sample->u, sample->u, gsc__vset(sample->v * sample->v));

@@ -3,18 +3,21 @@
 #define GSC_GPU_KERNEL_LIST_H
 
 #define GSC__GPU_FILES(X) \
-    X(write)        \
-    X(project)      \
-    X(sort)         \
-    X(bins)         \
-    X(blend)        \
-    X(blend_any)    \
-    X(unblend)      \
-    X(unblend_any)  \
-    X(unproject)    \
-    X(adam)         \
-    X(image)        \
-    X(ssim)
+    X(write)              \
+    X(project)            \
+    X(sort)               \
+    X(bins)               \
+    X(blend)              \
+    X(blend_any)          \
+    X(unblend)            \
+    X(unblend_any)        \
+    X(unproject)          \
+    X(adam)               \
+    X(image)              \
+    X(ssim)               \
+    X(sort64)             \
+    X(knn_tree)           \
+    X(knn)
 
 #define GSC__GPU_KERNELS(X)         \
     X(write, write)                 \
@@ -53,7 +56,17 @@
     X(ssim, ssim)                   \
     X(ssim, ssim_grad)              \
     X(ssim, ssim_any)               \
-    X(ssim, ssim_any_grad)
+    X(ssim, ssim_any_grad)          \
+    X(sort64, sort64_histograms)    \
+    X(sort64, sort64_move)          \
+    X(knn_tree, knn_bounds)         \
+    X(knn_tree, knn_cells)          \
+    X(knn_tree, knn_keys)           \
+    X(knn_tree, knn_leaves)         \
+    X(knn_tree, knn_boxes)          \
+    X(knn, knn_3)                   \
+    X(knn, knn_8)                   \
+    X(knn, knn_any)
 
 /* GSC__FILE_project: the number of an image set. */
 enum gsc__gpu_file {

@@ -2,8 +2,9 @@
 
 #include <string.h>
 
-#define LAUNCH(name, grid, block, args) \
-    gsc__gpu_launch(context, GSC__KERNEL_##name, grid, block, &(args), sizeof(args), stream, function)
+#define LAUNCH(name, grid, block, args)                                                      \
+    gsc__gpu_launch(context, GSC__KERNEL_##name, grid, block, &(args), sizeof(args), stream, \
+                    function)
 
 static const char function[] = "raster_backward";
 
@@ -81,9 +82,11 @@ static gsc_status unblend_bands(gsc_context *context, const gsc__raster *raster,
         if (raster->channels != 3)
             GSC__TRY(LAUNCH(unblend_any, bin_count * (area / 256), 256, *args));
         else if (grads->means2d_abs)
-            GSC__TRY(LAUNCH(unblend_absolute, gsc__gpu_blend_blocks(layout), GSC__BLEND_BLOCK, *args));
+            GSC__TRY(
+                LAUNCH(unblend_absolute, gsc__gpu_blend_blocks(layout), GSC__BLEND_BLOCK, *args));
         else if (grads->depth || grads->inv_depth)
-            GSC__TRY(LAUNCH(unblend_depths, gsc__gpu_blend_blocks(layout), GSC__BLEND_BLOCK, *args));
+            GSC__TRY(
+                LAUNCH(unblend_depths, gsc__gpu_blend_blocks(layout), GSC__BLEND_BLOCK, *args));
         else
             GSC__TRY(LAUNCH(unblend, gsc__gpu_blend_blocks(layout), GSC__BLEND_BLOCK, *args));
     }
@@ -168,9 +171,9 @@ static gsc_status backward_frame(gsc_context *context, const gsc__raster *raster
     /* The sums stand before the lists' work space, which takes what is left. */
     gsc__gpu_cut cut = {buffers->scratch, 0};
     float *sums = gsc__gpu_take(&cut, sums_bytes);
-    double *shares = gsc__gpu_take(&cut, (size_t)gsc__gpu_pieces(raster->gaussians,
-                                                                  GSC__UNPROJECT_BLOCK) *
-                                             GSC__CAMERA_SHARES * sizeof(double));
+    double *shares =
+        gsc__gpu_take(&cut, (size_t)gsc__gpu_pieces(raster->gaussians, GSC__UNPROJECT_BLOCK) *
+                                GSC__CAMERA_SHARES * sizeof(double));
     if (cut.at > buffers->scratch_bytes)
         return gsc__fail(GSC_ERROR_BUFFER_TOO_SMALL,
                          "raster_backward: scratch has %zu bytes, expected at least %zu",
@@ -179,8 +182,8 @@ static gsc_status backward_frame(gsc_context *context, const gsc__raster *raster
     rest.scratch = (unsigned char *)buffers->scratch + cut.at;
     rest.scratch_bytes -= cut.at;
     GSC__TRY(gsc__gpu_memset(context, sums, 0, sums_bytes, stream, function));
-    GSC__TRY(gsc__gpu_bins_plan(context, layout, &frame, &rest, info, NULL, &bins, stream,
-                                function));
+    GSC__TRY(
+        gsc__gpu_bins_plan(context, layout, &frame, &rest, info, NULL, &bins, stream, function));
     gsc_k_unblend args = unblend_args(raster, index, grads, layout, &frame, &bins, sums);
     GSC__TRY(gsc__gpu_background(context, raster, index, layout, buffers->state, stream, function,
                                  &args.background));
@@ -191,11 +194,14 @@ static gsc_status backward_frame(gsc_context *context, const gsc__raster *raster
 }
 
 gsc_status gsc__gpu_raster_backward(gsc_context *context, const gsc__raster *raster,
-                                    const gsc__raster_buffers *buffers,
-                                    const gsc_raster_info *info, const gsc__raster_grads *grads,
-                                    void *stream) {
+                                    const gsc__raster_buffers *buffers, const gsc_raster_info *info,
+                                    const gsc__raster_grads *grads, void *stream) {
     gsc__gpu_layout layout;
     gsc__gpu_layout_plan(raster, &layout);
+    if (raster->flags & GSC_RASTER_DETERMINISTIC)
+        return gsc__fail(GSC_ERROR_UNSUPPORTED,
+                         "raster_backward: GSC_RASTER_DETERMINISTIC is not supported on CUDA "
+                         "devices yet");
     if (info->layout != layout.hash)
         return gsc__fail(GSC_ERROR_STATE,
                          "raster_backward: info has layout %016llx, these args make %016llx",

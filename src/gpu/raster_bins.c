@@ -2,8 +2,9 @@
 
 #include <stddef.h>
 
-#define LAUNCH(name, grid, block, args) \
-    gsc__gpu_launch(context, GSC__KERNEL_##name, grid, block, &(args), sizeof(args), stream, function)
+#define LAUNCH(name, grid, block, args)                                                      \
+    gsc__gpu_launch(context, GSC__KERNEL_##name, grid, block, &(args), sizeof(args), stream, \
+                    function)
 
 #define ENTRIES_MAX (INT64_C(1) << 31) /* positions are 32 bits wide */
 
@@ -30,8 +31,8 @@ static size_t bins_layout(const gsc__gpu_layout *layout, int64_t entries, uint32
     bins->bands = gsc__gpu_take(&cut, rounds * sizeof *bins->bands);
     bins->bin_order = gsc__gpu_take(&cut, (size_t)layout->grid.bins * sizeof(uint32_t));
     bins->counts = gsc__gpu_take(&cut, n * sizeof(uint32_t));
-    bins->sums = gsc__gpu_take(&cut, gsc__gpu_pieces(layout->gaussians, GSC__SCAN_PIECE) *
-                                         sizeof(uint32_t));
+    bins->sums =
+        gsc__gpu_take(&cut, gsc__gpu_pieces(layout->gaussians, GSC__SCAN_PIECE) * sizeof(uint32_t));
     bins->keys = gsc__gpu_take(&cut, list);
     bins->other_keys = gsc__gpu_take(&cut, list);
     bins->other_values = gsc__gpu_take(&cut, list);
@@ -84,11 +85,10 @@ gsc_status gsc__gpu_sort_depths(gsc_context *context, const gsc__gpu_layout *lay
                                 const char *function) {
     uint32_t *keys, *other_keys, *values;
     gsc_k_sort sort = {.length = {&frame->header->visible, (uint32_t)layout->gaussians}};
-    (void)depth_sort_layout(layout, scratch, &keys, &other_keys, &values,
-                            &sort.histograms);
+    (void)depth_sort_layout(layout, scratch, &keys, &other_keys, &values, &sort.histograms);
     /* The bits of positive floats are ordered as they are. */
-    const uint32_t *from_keys[4] = {(const uint32_t *)(const void *)frame->depths, keys,
-                                    other_keys, keys};
+    const uint32_t *from_keys[4] = {(const uint32_t *)(const void *)frame->depths, keys, other_keys,
+                                    keys};
     uint32_t *to_keys[4] = {keys, other_keys, keys, NULL};
     uint32_t *to_values[4] = {values, frame->order, values, frame->order};
     for (uint32_t pass = 0; pass < 4; ++pass) {
@@ -104,8 +104,8 @@ gsc_status gsc__gpu_sort_depths(gsc_context *context, const gsc__gpu_layout *lay
 
 gsc_status gsc__gpu_bins_plan(gsc_context *context, const gsc__gpu_layout *layout,
                               const gsc__gpu_frame *frame, const gsc__raster_buffers *buffers,
-                              const gsc_raster_info *info, int64_t *overflow,
-                              gsc__gpu_bins *bins, void *stream, const char *function) {
+                              const gsc_raster_info *info, int64_t *overflow, gsc__gpu_bins *bins,
+                              void *stream, const char *function) {
     int64_t capacity = (int64_t)(buffers->intersections_bytes / sizeof(uint32_t));
     /* Of the largest frame: info.intersections counts those of all cameras. */
     const int64_t frame_entries = (int64_t)(info->intersections_bytes / sizeof(uint32_t));
@@ -116,8 +116,7 @@ gsc_status gsc__gpu_bins_plan(gsc_context *context, const gsc__gpu_layout *layou
            bins_layout(layout, capacity, ROUNDS_ROOM, NULL, bins) > buffers->scratch_bytes)
         capacity -= capacity / 8 + 1;
     int64_t rounds = rounds_for(frame_entries, capacity);
-    if (info->intersections_min_bytes > (size_t)capacity * sizeof(uint32_t) ||
-        rounds > ROUNDS_ROOM)
+    if (info->intersections_min_bytes > (size_t)capacity * sizeof(uint32_t) || rounds > ROUNDS_ROOM)
         return gsc__fail(GSC_ERROR_BUFFER_TOO_SMALL,
                          "%s: intersections and scratch hold %lld entries, the fullest bin has "
                          "%lld",
@@ -137,8 +136,8 @@ gsc_status gsc__gpu_bins_plan(gsc_context *context, const gsc__gpu_layout *layou
 }
 
 static gsc_status scan_counts(gsc_context *context, const gsc__gpu_layout *layout,
-                              const gsc__gpu_frame *frame, const gsc__gpu_bins *bins,
-                              void *stream, const char *function) {
+                              const gsc__gpu_frame *frame, const gsc__gpu_bins *bins, void *stream,
+                              const char *function) {
     const gsc_k_scan scan = {.length = {&frame->header->visible, (uint32_t)layout->gaussians},
                              .input = bins->counts,
                              .output = bins->counts,
@@ -176,8 +175,8 @@ gsc_status gsc__gpu_bins_fill(gsc_context *context, const gsc__gpu_layout *layou
     uint32_t *keys[2] = {bins->keys, bins->other_keys};
     uint32_t at = passes & 1;
     const gsc_k_emit emit = {*frame, layout->grid, band, bins->counts, keys[at], values[at]};
-    GSC__TRY(LAUNCH(emit, gsc__gpu_pieces(layout->gaussians, GSC__EMIT_BLOCK), GSC__EMIT_BLOCK,
-                    emit));
+    GSC__TRY(
+        LAUNCH(emit, gsc__gpu_pieces(layout->gaussians, GSC__EMIT_BLOCK), GSC__EMIT_BLOCK, emit));
     gsc_k_sort sort = {.length = {&band->entries, bins->capacity}, .histograms = bins->histograms};
     for (uint32_t pass = 0; pass < passes; ++pass, at ^= 1) {
         sort.keys = keys[at];

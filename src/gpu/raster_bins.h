@@ -6,17 +6,17 @@
 
 /* The lists of one round of bins, in the caller's buffers. */
 typedef struct gsc__gpu_bins {
-    gsc__gpu_band *bands;   /* [rounds] on the device */
-    uint32_t rounds;        /* the most that the frame can need */
-    uint32_t *bin_order;    /* [bins] */
-    uint32_t *lists;        /* [capacity] in intersections */
+    gsc__gpu_band *bands; /* [rounds] on the device */
+    uint32_t rounds;      /* the most that the frame can need */
+    uint32_t *bin_order;  /* [bins] */
+    uint32_t *lists;      /* [capacity] in intersections */
     uint32_t capacity;
     /* work space */
-    uint32_t *counts;       /* [N] entries of each record, then where they begin */
-    uint32_t *sums;         /* of the scan */
+    uint32_t *counts; /* [N] entries of each record, then where they begin */
+    uint32_t *sums;   /* of the scan */
     uint32_t *keys, *other_keys, *other_values; /* [capacity] */
     uint32_t *histograms;
-    void *rest;             /* the scratch behind all this */
+    void *rest; /* the scratch behind all this */
 } gsc__gpu_bins;
 
 /* For lists of at most so many entries at once. */
@@ -35,8 +35,8 @@ gsc_status gsc__gpu_sort_depths(gsc_context *context, const gsc__gpu_layout *lay
  * GSC_ERROR_BUFFER_TOO_SMALL where info says that a bin does not fit. */
 gsc_status gsc__gpu_bins_plan(gsc_context *context, const gsc__gpu_layout *layout,
                               const gsc__gpu_frame *frame, const gsc__raster_buffers *buffers,
-                              const gsc_raster_info *info, int64_t *overflow,
-                              gsc__gpu_bins *bins, void *stream, const char *function);
+                              const gsc_raster_info *info, int64_t *overflow, gsc__gpu_bins *bins,
+                              void *stream, const char *function);
 
 /* Makes bin_order of one round. */
 gsc_status gsc__gpu_bins_order(gsc_context *context, const gsc__gpu_frame *frame,

@@ -2,8 +2,11 @@
 
 #include <string.h>
 
-#define LAUNCH(name, grid, block, args) \
-    gsc__gpu_launch(context, GSC__KERNEL_##name, grid, block, &(args), sizeof(args), stream, function)
+#define LAUNCH(name, grid, block, args)                                                      \
+    gsc__gpu_launch(context, GSC__KERNEL_##name, grid, block, &(args), sizeof(args), stream, \
+                    function)
+
+#define SIDE_MAX 65536 /* pixel numbers take 16 bits of a record */
 
 /* Scratch of project: look-back states, and marks along the rows of bins. */
 typedef struct project_scratch {
@@ -18,9 +21,9 @@ static project_scratch project_layout(const gsc__gpu_layout *layout, void *base)
     project_scratch s;
     uint32_t blocks = gsc__gpu_pieces(layout->gaussians, GSC__PROJECT_BLOCK);
     s.blocks = gsc__gpu_take(&cut, (size_t)blocks * sizeof *s.blocks);
-    s.differences = gsc__gpu_take(&cut, (size_t)layout->grid.bins_y *
-                                            (size_t)(layout->grid.bins_x + 1) *
-                                            sizeof *s.differences);
+    s.differences =
+        gsc__gpu_take(&cut, (size_t)layout->grid.bins_y * (size_t)(layout->grid.bins_x + 1) *
+                                sizeof *s.differences);
     s.bytes = cut.at;
     return s;
 }
@@ -29,6 +32,10 @@ gsc_status gsc__gpu_raster_sizes(const gsc_context *context, const gsc__raster *
                                  gsc_raster_info *info) {
     gsc__gpu_layout layout;
     (void)context;
+    if (raster->width > SIDE_MAX || raster->height > SIDE_MAX)
+        return gsc__fail(GSC_ERROR_UNSUPPORTED,
+                         "raster: the image is %d x %d, a CUDA device draws at most %d x %d",
+                         raster->width, raster->height, SIDE_MAX, SIDE_MAX);
     gsc__gpu_layout_plan(raster, &layout);
     /* Of the largest frame once project has counted, else all may be in one. */
     if (info->intersections_bytes == 0)
@@ -36,8 +43,8 @@ gsc_status gsc__gpu_raster_sizes(const gsc_context *context, const gsc__raster *
     const int64_t entries = (int64_t)(info->intersections_bytes / sizeof(uint32_t));
     const size_t project =
         project_layout(&layout, NULL).bytes + gsc__gpu_sort_scratch_bytes(&layout);
-    const size_t render = gsc__gpu_bins_scratch_bytes(&layout, entries) +
-                          gsc__gpu_statistics_bytes(&layout);
+    const size_t render =
+        gsc__gpu_bins_scratch_bytes(&layout, entries) + gsc__gpu_statistics_bytes(&layout);
     info->layout = layout.hash;
     info->state_bytes = layout.bytes;
     info->forward_scratch_bytes = project > render ? project : render;
@@ -58,9 +65,8 @@ static gsc_status load_camera(gsc_context *context, const gsc__raster *raster, i
 }
 
 static gsc_k_project project_args(const gsc__raster *raster, int32_t index,
-                                  const gsc__raster_outputs *outputs,
-                                  const gsc__gpu_layout *layout, const gsc__gpu_frame *frame,
-                                  uint64_t *blocks) {
+                                  const gsc__raster_outputs *outputs, const gsc__gpu_layout *layout,
+                                  const gsc__gpu_frame *frame, uint64_t *blocks) {
     const int64_t n = raster->gaussians, at = index * n;
     gsc_k_project args = {
         .frame = *frame,
@@ -135,8 +141,7 @@ static gsc_status sort_frame(gsc_context *context, int32_t index,
                              const gsc__raster_buffers *buffers, const gsc__gpu_layout *layout,
                              frame_totals *totals, void *stream) {
     static const char function[] = "raster_project";
-    void *sort_scratch =
-        (unsigned char *)buffers->scratch + project_layout(layout, NULL).bytes;
+    void *sort_scratch = (unsigned char *)buffers->scratch + project_layout(layout, NULL).bytes;
     gsc__gpu_frame frame;
     gsc__gpu_reading reading;
     gsc__gpu_frame_open(layout, buffers->state, index, &frame);
@@ -218,17 +223,19 @@ static gsc_status begin_statistics(gsc_context *context, const gsc__raster *rast
     if (outputs->weight_distance) blend->weight_distance = fixed[2];
     blend->weight_scale = scale;
     if (blend->touched)
-        GSC__TRY(gsc__gpu_memset(context, blend->touched, 0, n * sizeof(int32_t), stream, function));
+        GSC__TRY(
+            gsc__gpu_memset(context, blend->touched, 0, n * sizeof(int32_t), stream, function));
     if (blend->weight_count)
-        GSC__TRY(gsc__gpu_memset(context, blend->weight_count, 0, n * sizeof(int32_t), stream, function));
+        GSC__TRY(gsc__gpu_memset(context, blend->weight_count, 0, n * sizeof(int32_t), stream,
+                                 function));
     if (!blend->weight_sum) return GSC_OK;
     const gsc_k_weight_scale weights = {blend->pixel_weights, layout->pixels, scale};
     return LAUNCH(weight_scale, 1, 1024, weights);
 }
 
-static gsc_status finish_statistics(gsc_context *context, const gsc__raster *raster,
-                                    int32_t index, const gsc__raster_outputs *outputs,
-                                    const gsc_k_blend *blend, void *stream) {
+static gsc_status finish_statistics(gsc_context *context, const gsc__raster *raster, int32_t index,
+                                    const gsc__raster_outputs *outputs, const gsc_k_blend *blend,
+                                    void *stream) {
     static const char function[] = "raster_render";
     const int64_t at = index * raster->gaussians;
     const gsc_k_finish_statistics args = {
@@ -250,8 +257,8 @@ static bool wants_statistics(const gsc__raster_outputs *out) {
 
 static gsc_status blend_bands(gsc_context *context, const gsc__raster *raster,
                               const gsc__raster_outputs *outputs, const gsc__gpu_layout *layout,
-                              const gsc__gpu_frame *frame, gsc__gpu_bins *bins,
-                              gsc_k_blend *blend, void *stream) {
+                              const gsc__gpu_frame *frame, gsc__gpu_bins *bins, gsc_k_blend *blend,
+                              void *stream) {
     static const char function[] = "raster_render";
     const uint32_t area = (1u << layout->grid.shift_x) * (1u << layout->grid.shift_y);
     const bool thorough =
@@ -285,8 +292,8 @@ static gsc_status render_frame(gsc_context *context, const gsc__raster *raster, 
                                  &blend.background));
     const bool statistics = wants_statistics(outputs);
     if (statistics)
-        GSC__TRY(begin_statistics(context, raster, index, outputs, bins.rest, layout, &blend,
-                                  stream));
+        GSC__TRY(
+            begin_statistics(context, raster, index, outputs, bins.rest, layout, &blend, stream));
     GSC__TRY(blend_bands(context, raster, outputs, layout, &frame, &bins, &blend, stream));
     if (!statistics) return GSC_OK;
     return finish_statistics(context, raster, index, outputs, &blend, stream);
@@ -299,13 +306,13 @@ gsc_status gsc__gpu_raster_render(gsc_context *context, const gsc__raster *raste
     gsc__gpu_layout layout;
     gsc__gpu_layout_plan(raster, &layout);
     for (int32_t c = 0; c < raster->cameras; ++c)
-        GSC__TRY(render_frame(context, raster, c, buffers, outputs, &layout, info, overflow,
-                              stream));
+        GSC__TRY(
+            render_frame(context, raster, c, buffers, outputs, &layout, info, overflow, stream));
     return GSC_OK;
 }
 
-gsc_status gsc__gpu_mark_visible(gsc_context *context, const gsc__raster *raster,
-                                 uint8_t *visible, void *stream) {
+gsc_status gsc__gpu_mark_visible(gsc_context *context, const gsc__raster *raster, uint8_t *visible,
+                                 void *stream) {
     static const char function[] = "mark_visible";
     const uint32_t blocks = gsc__gpu_pieces(raster->gaussians, 256);
     for (int32_t c = 0; c < raster->cameras; ++c) {

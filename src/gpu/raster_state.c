@@ -97,10 +97,10 @@ gsc_status gsc__gpu_background(gsc_context *context, const gsc__raster *raster, 
     if (!raster->background) return GSC_OK;
     *background += index * raster->background_stride;
     if (!raster->host_background) return GSC_OK;
-    float *copy = (float *)(void *)((unsigned char *)state +
-                                    (size_t)index * layout->camera_bytes + layout->background);
-    GSC__TRY(gsc__gpu_write(context, copy, *background, (size_t)raster->channels, stream,
-                            function));
+    float *copy = (float *)(void *)((unsigned char *)state + (size_t)index * layout->camera_bytes +
+                                    layout->background);
+    GSC__TRY(
+        gsc__gpu_write(context, copy, *background, (size_t)raster->channels, stream, function));
     *background = copy;
     return GSC_OK;
 }
@@ -126,14 +126,13 @@ void gsc__gpu_camera_source_of(const gsc__raster *raster, int32_t index,
         const float **device;
         float *values;
         bool *by_value;
-    } parts[] = {
-        {raster->view, raster->host_view, 16, &source->view, out->view, &out->host_view},
-        {raster->projection, raster->host_projection, 16, &source->projection, out->projection,
-         &out->host_projection},
-        {raster->intrinsics, raster->host_intrinsics, 4, &source->intrinsics, out->intrinsics,
-         &out->host_intrinsics},
-        {raster->position, raster->host_position, 3, &source->position, out->position,
-         &out->host_position}};
+    } parts[] = {{raster->view, raster->host_view, 16, &source->view, out->view, &out->host_view},
+                 {raster->projection, raster->host_projection, 16, &source->projection,
+                  out->projection, &out->host_projection},
+                 {raster->intrinsics, raster->host_intrinsics, 4, &source->intrinsics,
+                  out->intrinsics, &out->host_intrinsics},
+                 {raster->position, raster->host_position, 3, &source->position, out->position,
+                  &out->host_position}};
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; ++i) {
         if (!parts[i].tensor) continue;
         const float *from = parts[i].tensor + parts[i].size * index;

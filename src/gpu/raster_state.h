@@ -11,7 +11,8 @@
 typedef struct gsc__gpu_layout {
     gsc__gpu_grid grid;
     int64_t gaussians, pixels;
-    size_t camera, background, records, depths, counts, gates, order, offsets, final_t, walked; /* bytes */
+    size_t camera, background, records, depths, counts, gates, order, offsets, final_t,
+        walked; /* bytes */
     size_t camera_bytes, bytes;
     uint64_t hash;
 } gsc__gpu_layout;
@@ -44,7 +45,8 @@ static inline uint32_t gsc__gpu_pieces(int64_t count, int64_t piece) {
 
 /* Blocks of the fast blending kernels, whose warps take 16x8 pixels each. */
 static inline uint32_t gsc__gpu_blend_blocks(const gsc__gpu_layout *layout) {
-    const int64_t warps_per_bin = (INT64_C(1) << (layout->grid.shift_x + layout->grid.shift_y)) / 128;
+    const int64_t warps_per_bin =
+        (INT64_C(1) << (layout->grid.shift_x + layout->grid.shift_y)) / 128;
     return gsc__gpu_pieces(layout->grid.bins * warps_per_bin, GSC__BLEND_BLOCK / 32);
 }
 

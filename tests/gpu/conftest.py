@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bindings" / "python"))
-torch = pytest.importorskip("torch")
+import torch  # noqa: E402
 
 
 def pytest_collection_modifyitems(items):

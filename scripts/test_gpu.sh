@@ -1,0 +1,14 @@
+#!/bin/sh
+# The GPU tests, with torch tensors, of the library in build/ or $GSPLAT_C_LIBRARY: nothing
+# is built here, so that a machine with a GPU needs only Python with torch and pytest.
+. "$(dirname "$0")/common.sh"
+
+GSPLAT_C_LIBRARY=${GSPLAT_C_LIBRARY:-$root/build/libgsplat_c.so}
+PYTHONDONTWRITEBYTECODE=1
+export GSPLAT_C_LIBRARY PYTHONDONTWRITEBYTECODE
+[ -e "$GSPLAT_C_LIBRARY" ] || die "no library at $GSPLAT_C_LIBRARY: run make test first"
+if ! python3 -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
+    say "skipped: this python3 has no torch that sees a CUDA device"
+    exit 0
+fi
+exec python3 -m pytest -q -rs -p no:cacheprovider tests/gpu
