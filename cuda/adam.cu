@@ -51,8 +51,7 @@ static __device__ __forceinline__ void step_element(const gsc__gpu_adam_group &c
     const float g = c.decay != 0.0f ? gradient + c.decay * parameter : gradient;
     const float m = c.beta1 * moment1 + c.complement1 * g;
     const float v = c.beta2 * moment2 + c.complement2 * (g * g);
-    const float next =
-        c.keep * parameter - c.step_size * m / (sqrtf(v) * c.root_scale + c.epsilon);
+    const float next = c.keep * parameter - c.step_size * m / (sqrtf(v) * c.root_scale + c.epsilon);
     parameter = wanted ? next : parameter;
     moment1 = wanted ? m : moment1;
     moment2 = wanted ? v : moment2;

@@ -4,9 +4,8 @@
 
 /* Bins [begin, end) of one row of bins.  Counting and emission must agree to the last
  * bit, so both call this one copy. */
-static __device__ __noinline__ uint2 row_span(const gsc__gpu_record &record,
-                                              const gsc__ellipse &e, const gsc__gpu_grid &grid,
-                                              int32_t row) {
+static __device__ __noinline__ uint2 row_span(const gsc__gpu_record &record, const gsc__ellipse &e,
+                                              const gsc__gpu_grid &grid, int32_t row) {
     const int32_t x0 = (int32_t)(record.columns & 0xffff), x1 = (int32_t)(record.columns >> 16);
     const int32_t y0 = (int32_t)(record.rows & 0xffff), y1 = (int32_t)(record.rows >> 16);
     const int32_t top = max(row << grid.shift_y, y0);
@@ -67,8 +66,8 @@ static __device__ __forceinline__ void add_mark(int32_t *marks, int64_t k, int32
     atomicAdd(marks + (k >> 1), k & 1 ? value * 65536 : value);
 }
 
-static __device__ void mark_span(const gsc_k_count_bins &args, int32_t row, uint2 span,
-                                 bool shared, int32_t *marks) {
+static __device__ void mark_span(const gsc_k_count_bins &args, int32_t row, uint2 span, bool shared,
+                                 int32_t *marks) {
     const int64_t line = (int64_t)row * (args.grid.bins_x + 1);
     if (shared) {
         add_mark(marks, line + span.x, 1);

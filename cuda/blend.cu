@@ -11,9 +11,8 @@ template <bool depths> struct pixel_sums {
 };
 
 template <bool depths>
-static __device__ __forceinline__ void begin_pixels(const gsc_k_blend &args,
-                                                    const gsc__place &place,
-                                                    pixel_sums<depths> &p) {
+static __device__ __forceinline__ void
+begin_pixels(const gsc_k_blend &args, const gsc__place &place, pixel_sums<depths> &p) {
 #pragma unroll
     for (int s = 0; s < ROWS; ++s) {
         const bool inside = place.x + place.lane_x < args.grid.width &&
@@ -28,8 +27,7 @@ static __device__ __forceinline__ void begin_pixels(const gsc_k_blend &args,
 /* One record for the lane's pixels.  code: the bits of a stop at this entry. */
 template <bool depths>
 static __device__ __forceinline__ void blend_record(const float4 *record, const gsc__place &place,
-                                                    bool hit, int32_t code,
-                                                    pixel_sums<depths> &p) {
+                                                    bool hit, int32_t code, pixel_sums<depths> &p) {
     const float4 a = record[0], b = record[1], c = record[2];
     const float x = (float)place.lane_x, y = (float)place.lane_y;
     const float u0 = fmaf(a.x, x, fmaf(a.y, y, a.z)), v0 = fmaf(a.w, y, b.x);
@@ -127,8 +125,7 @@ static __device__ __forceinline__ void blend(const gsc_k_blend &args, gsc__stage
             const int slot = hits ? 31 - __clz((int)hits) : 31;
             const bool hit = hits != 0;
             hits &= ~(1u << slot);
-            blend_record(records + 3 * slot, place, hit,
-                         STOPPED + (int32_t)(first + 31 - slot), p);
+            blend_record(records + 3 * slot, place, hit, STOPPED + (int32_t)(first + 31 - slot), p);
         }
         bool alive = false;
 #pragma unroll

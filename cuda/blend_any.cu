@@ -64,9 +64,8 @@ static __device__ __forceinline__ void add_color(const gsc_k_blend &args, uint32
 }
 
 /* Entries [0, count) of the stage, the first of which has list position `first`. */
-static __device__ void walk(const gsc_k_blend &args, const stage &s, uint32_t count,
-                            uint32_t first, const pixel &p, int32_t channel, bool statistics,
-                            sums *out) {
+static __device__ void walk(const gsc_k_blend &args, const stage &s, uint32_t count, uint32_t first,
+                            const pixel &p, int32_t channel, bool statistics, sums *out) {
     for (uint32_t j = 0; j < count; ++j) {
         const float dx = (float)p.x - s.geometry[j].x, dy = (float)p.y - s.geometry[j].y;
         const float u = fmaf(s.geometry[j].z, dx, s.geometry[j].w * dy), v = s.shape[j].x * dy;
@@ -96,8 +95,8 @@ static __device__ void write_pixel(const gsc_k_blend &args, const pixel &p, int3
                                    const sums &s) {
     const int64_t pixels = (int64_t)args.grid.width * args.grid.height;
     for (int k = 0; k < GROUP && channel + k < args.channels; ++k) {
-        const int64_t at = args.pixel_last ? p.at * args.channels + channel + k
-                                           : (channel + k) * pixels + p.at;
+        const int64_t at =
+            args.pixel_last ? p.at * args.channels + channel + k : (channel + k) * pixels + p.at;
         const float background = args.background ? args.background[channel + k] : 0;
         args.color[at] = fmaf(s.t, background, s.color[k]);
     }
@@ -128,8 +127,8 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
     const uint64_t base = args.frame.offsets[bin];
     const uint32_t length = (uint32_t)(args.frame.offsets[bin + 1] - base);
     const uint32_t *list = args.lists + (base - args.frame.offsets[band.begin]);
-    const bool wants = args.touched || args.weight_count || args.weight_sum ||
-                       args.weight_blend || args.weight_distance;
+    const bool wants = args.touched || args.weight_count || args.weight_sum || args.weight_blend ||
+                       args.weight_distance;
     for (int32_t channel = 0; channel < args.channels; channel += GROUP) {
         sums out = {{0}, 0, 0, args.median_default, 1, 0, p.inside};
         for (uint32_t first = 0; first < length; first += BLOCK) {

@@ -7,7 +7,9 @@
 #define GSC__ALL_LANES 0xffffffffu
 #define GSC__KERNEL extern "C" __global__ void
 
-static __device__ __forceinline__ uint32_t gsc__lane() { return threadIdx.x & 31; }
+static __device__ __forceinline__ uint32_t gsc__lane() {
+    return threadIdx.x & 31;
+}
 static __device__ __forceinline__ uint32_t gsc__lanes_below() {
     return (1u << gsc__lane()) - 1u;
 }

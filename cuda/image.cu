@@ -13,8 +13,7 @@ extern "C" __global__ void __launch_bounds__(GSC__POINTS_BLOCK)
     const int b = plane / args.channels, c = plane % args.channels;
     const int64_t pixels = (int64_t)args.height * args.width;
     double absolute = 0, square = 0;
-    for (int k = threadIdx.x; k < GSC__POINTS_PIECE && first + k < pixels;
-         k += GSC__POINTS_BLOCK) {
+    for (int k = threadIdx.x; k < GSC__POINTS_PIECE && first + k < pixels; k += GSC__POINTS_BLOCK) {
         const int at = (int)(first + k), y = at / args.width, x = at - y * args.width;
         const float value = gsc__pixel(args.image, gsc__offset(args.image, b, c, y, x));
         const float d = value - gsc__pixel(args.target, gsc__offset(args.target, b, c, y, x));
@@ -85,8 +84,8 @@ extern "C" __global__ void __launch_bounds__(GSC__TOTAL_BLOCK)
     const double l1 = sums[0] * per_pixel, l2 = sums[1] * per_pixel, ssim = sums[2] * per_window;
     if (args.mean) *args.mean = (float)ssim;
     if (args.loss)
-        *args.loss = (float)(args.l1_weight * l1 + args.l2_weight * l2 +
-                             args.ssim_weight * (1 - ssim));
+        *args.loss =
+            (float)(args.l1_weight * l1 + args.l2_weight * l2 + args.ssim_weight * (1 - ssim));
     if (!args.parts) return;
     args.parts[0] = (float)l1;
     args.parts[1] = (float)l2;

@@ -57,8 +57,7 @@ static __device__ double gsc__block_sum(double x, double *warps) {
     double sum = 0;
     if (threadIdx.x < 32) {
         sum = gsc__lane() < blockDim.x >> 5 ? warps[gsc__lane()] : 0;
-        for (int step = 16; step > 0; step /= 2)
-            sum += __shfl_down_sync(GSC__ALL_LANES, sum, step);
+        for (int step = 16; step > 0; step /= 2) sum += __shfl_down_sync(GSC__ALL_LANES, sum, step);
     }
     __syncthreads();
     return sum;

@@ -37,15 +37,15 @@ typedef struct gsc_k_ssim {
     float c1, c2;
     gsc__gpu_pixels image, target;
     gsc__gpu_pixels weight; /* of pixels and windows */
-    int32_t weight_origin; /* row and column of the image that weight begins at */
+    int32_t weight_origin;  /* row and column of the image that weight begins at */
     /* Derivative by each sum: its coefficient, divided by the total, times grad_mean. */
     double coefficients[GSC__IMAGE_SUMS];
     gsc__gpu_image_totals totals;
     const gsc__gpu_image_totals *device_totals; /* NULL: totals */
     const float *grad_mean;                     /* scalar or NULL: 1 */
-    float *map;                /* dense, of the windows; NULL: not wanted */
-    gsc__gpu_pixels grad_image; /* data NULL: not wanted */
-    double *sums;              /* [blocks, GSC__IMAGE_SUMS] or NULL */
+    float *map;                                 /* dense, of the windows; NULL: not wanted */
+    gsc__gpu_pixels grad_image;                 /* data NULL: not wanted */
+    double *sums;                               /* [blocks, GSC__IMAGE_SUMS] or NULL */
 } gsc_k_ssim;
 
 /* What has no window; a block takes GSC__POINTS_PIECE pixels of a plane. */

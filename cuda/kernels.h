@@ -25,8 +25,8 @@ typedef struct gsc__gpu_record {
     float mean[2];
     float r00, r01, r11; /* whitening factor, see gsc__whiten */
     float log2_opacity;
-    float rgb[3];      /* if channels is 3 */
-    uint32_t columns;  /* pixels in its ellipse's box: first | last << 16 */
+    float rgb[3];     /* if channels is 3 */
+    uint32_t columns; /* pixels in its ellipse's box: first | last << 16 */
     uint32_t rows;
     uint32_t gaussian; /* index */
 } gsc__gpu_record;
@@ -36,9 +36,9 @@ typedef struct gsc__gpu_header {
     uint64_t magic, layout;
     uint64_t intersections; /* bin-Gaussian pairs of the frame */
     uint32_t visible;
-    uint32_t largest_bin;   /* entries of the fullest bin */
-    uint32_t outside;       /* prefiltered points outside the planes */
-    uint32_t ticket;        /* of project's blocks */
+    uint32_t largest_bin; /* entries of the fullest bin */
+    uint32_t outside;     /* prefiltered points outside the planes */
+    uint32_t ticket;      /* of project's blocks */
 } gsc__gpu_header;
 
 /* One camera's part of the state. */
@@ -106,12 +106,12 @@ typedef struct gsc_k_project {
     const float *sh_dc;       /* [N, 3] or NULL */
     uint64_t *blocks;         /* [blocks] look-back: state << 32 | count, zeroed */
     /* outputs of this camera or NULL */
-    int32_t *radii;           /* [N, radii_axes] */
+    int32_t *radii; /* [N, radii_axes] */
     int32_t radii_axes;
-    float *means2d;           /* [N, 2] */
-    float *out_depths;        /* [N] */
-    float *conics;            /* [N, 3] */
-    float *out_opacities;     /* [N] */
+    float *means2d;       /* [N, 2] */
+    float *out_depths;    /* [N] */
+    float *conics;        /* [N, 3] */
+    float *out_opacities; /* [N] */
 } gsc_k_project;
 
 /* visible: [N] bytes, by the planes alone. */
@@ -226,8 +226,8 @@ typedef struct gsc_k_blend {
     const float *colors;       /* [N, channels], other than 3 channels */
     int32_t channels, pixel_last;
     float median_default;
-    float *color;              /* [channels, H, W] or [H, W, channels] */
-    float *alpha;              /* [H, W] or NULL, as those below */
+    float *color; /* [channels, H, W] or [H, W, channels] */
+    float *alpha; /* [H, W] or NULL, as those below */
     float *depth;
     float *inv_depth;
     float *median_depth;
@@ -267,12 +267,12 @@ typedef struct gsc_k_unblend {
     const float *background;   /* [channels] or NULL */
     const float *colors;       /* [N, channels], other than 3 channels */
     int32_t channels, pixel_last, clamp_stops;
-    const float *by_color;     /* [channels, H, W] or [H, W, channels], or NULL */
-    const float *by_alpha;     /* [H, W] or NULL, as those below */
+    const float *by_color; /* [channels, H, W] or [H, W, channels], or NULL */
+    const float *by_alpha; /* [H, W] or NULL, as those below */
     const float *by_depth;
     const float *by_inv_depth;
-    float *sums;               /* [N, GSC__SUMS] of the records */
-    float *by_colors;          /* [N, channels] of the Gaussians, other than 3 channels */
+    float *sums;      /* [N, GSC__SUMS] of the records */
+    float *by_colors; /* [N, channels] of the Gaussians, other than 3 channels */
 } gsc_k_unblend;
 
 /* A thread per record: gradients of its Gaussian and its share of the camera's. */
@@ -285,15 +285,15 @@ typedef struct gsc_k_unproject {
     int32_t channels, sh_degree, sh_coefficients, ndc;
     const float *means, *opacities, *scales, *rotations, *covariances, *sh, *sh_dc;
     bool has_sh;
-    bool overwrite;      /* store the gradients instead of adding to them */
-    const float *sums;   /* [N, GSC__SUMS] */
+    bool overwrite;    /* store the gradients instead of adding to them */
+    const float *sums; /* [N, GSC__SUMS] */
     /* outputs or NULL */
     float *by_means, *by_opacities, *by_scales, *by_rotations, *by_covariances;
-    float *by_colors;    /* [N, 3] with 3 channels of colours */
+    float *by_colors; /* [N, 3] with 3 channels of colours */
     float *by_sh, *by_sh_dc;
     float *by_means2d, *by_means2d_abs; /* of this camera */
     int32_t means2d_axes, means2d_abs_axes;
-    double *shares;      /* [blocks, GSC__CAMERA_SHARES] or NULL */
+    double *shares; /* [blocks, GSC__CAMERA_SHARES] or NULL */
 } gsc_k_unproject;
 
 /* One block: adds the shares, in order, to the gradients by view and position. */
@@ -302,8 +302,8 @@ typedef struct gsc_k_camera_grad {
     const double *shares; /* [blocks, GSC__CAMERA_SHARES] */
     uint32_t blocks;
     int32_t row_major, own_position;
-    float *by_view;       /* [16] or NULL */
-    float *by_position;   /* [3] or NULL */
+    float *by_view;     /* [16] or NULL */
+    float *by_position; /* [3] or NULL */
 } gsc_k_camera_grad;
 
 /* A block a channel. */
@@ -312,7 +312,7 @@ typedef struct gsc_k_background_grad {
     const float *by_color; /* [channels, pixels] or [pixels, channels] */
     int64_t pixels;
     int32_t channels, pixel_last;
-    float *by_background;  /* [channels], added to */
+    float *by_background; /* [channels], added to */
 } gsc_k_background_grad;
 
 #endif

@@ -36,8 +36,7 @@ static __device__ __forceinline__ uint32_t warp_min(uint32_t x) {
 #if __CUDA_ARCH__ >= 800
     return __reduce_min_sync(GSC__ALL_LANES, x);
 #else
-    for (int step = 16; step > 0; step /= 2)
-        x = min(x, __shfl_xor_sync(GSC__ALL_LANES, x, step));
+    for (int step = 16; step > 0; step /= 2) x = min(x, __shfl_xor_sync(GSC__ALL_LANES, x, step));
     return x;
 #endif
 }
@@ -57,7 +56,9 @@ template <int count> struct short_list {
 #pragma unroll
         for (int i = 0; i < size; ++i) keys[i] = i < size - k ? 0 : missing();
     }
-    __device__ __forceinline__ uint64_t last() const { return keys[size - 1]; }
+    __device__ __forceinline__ uint64_t last() const {
+        return keys[size - 1];
+    }
     /* key is below the last. */
     __device__ __forceinline__ void insert(uint64_t key, int) {
         keys[size - 1] = key;
@@ -69,21 +70,27 @@ template <int count> struct short_list {
         }
     }
     __device__ __forceinline__ void sort(int) {}
-    __device__ __forceinline__ uint64_t at(int i) const { return keys[i]; }
+    __device__ __forceinline__ uint64_t at(int i) const {
+        return keys[i];
+    }
 };
 
 /* The k best in memory as a heap, the last of them on top; lanes side by side. */
 struct long_list {
     static constexpr int size = 0; /* k */
-    uint64_t *keys; /* [k, 32], this lane's */
+    uint64_t *keys;                /* [k, 32], this lane's */
     uint64_t top;
 
-    __device__ __forceinline__ uint64_t &at(int i) const { return keys[i * 32]; }
+    __device__ __forceinline__ uint64_t &at(int i) const {
+        return keys[i * 32];
+    }
     __device__ void clear(int k) {
         for (int i = 0; i < k; ++i) at(i) = missing();
         top = missing();
     }
-    __device__ __forceinline__ uint64_t last() const { return top; }
+    __device__ __forceinline__ uint64_t last() const {
+        return top;
+    }
     /* Puts key where the top was in a heap of `size`. */
     __device__ void sift(uint64_t key, int size) {
         int i = 0;
@@ -125,11 +132,11 @@ template <class list> struct group {
     const gsc_k_knn_search &args;
     warp_memory &memory;
     list &best;
-    float x, y, z;      /* this lane's query */
-    uint32_t self;      /* the point that it is, or GSC__KNN_NONE */
-    bool valid;         /* there is a query, and it is finite */
-    float low[3], high[3];           /* box of the warp's queries */
-    uint32_t radius, radius_index;   /* the last of all lists: bits of the distance, index */
+    float x, y, z;                 /* this lane's query */
+    uint32_t self;                 /* the point that it is, or GSC__KNN_NONE */
+    bool valid;                    /* there is a query, and it is finite */
+    float low[3], high[3];         /* box of the warp's queries */
+    uint32_t radius, radius_index; /* the last of all lists: bits of the distance, index */
 
     __device__ __forceinline__ void update_radius() {
         const uint64_t last = valid ? best.last() : 0;
@@ -244,7 +251,9 @@ static __device__ __forceinline__ void search(const gsc_k_knn_search &args, warp
     const uint64_t place = (uint64_t)number * LEAF + gsc__lane();
     const bool exists = place < args.count;
     const uint32_t row = exists ? args.query_order[place] : GSC__KNN_NONE;
-    group<list> g = {args, memory, best, GSC__KNN_NAN, GSC__KNN_NAN, GSC__KNN_NAN, GSC__KNN_NONE, false, {}, {}, 0, 0};
+    group<list> g = {
+        args, memory, best, GSC__KNN_NAN, GSC__KNN_NAN, GSC__KNN_NAN, GSC__KNN_NONE, false, {},
+        {},   0,      0};
     g.valid = exists && place < args.query_cells->finite;
     if (g.valid && args.queries) {
         const float *q = args.queries + 3 * (uint64_t)row;
@@ -259,10 +268,8 @@ static __device__ __forceinline__ void search(const gsc_k_knn_search &args, warp
         g.low[axis] = g.valid ? x : GSC__KNN_INFINITY;
         g.high[axis] = g.valid ? x : -GSC__KNN_INFINITY;
         for (int step = 16; step > 0; step /= 2) {
-            g.low[axis] =
-                fminf(g.low[axis], __shfl_xor_sync(GSC__ALL_LANES, g.low[axis], step));
-            g.high[axis] =
-                fmaxf(g.high[axis], __shfl_xor_sync(GSC__ALL_LANES, g.high[axis], step));
+            g.low[axis] = fminf(g.low[axis], __shfl_xor_sync(GSC__ALL_LANES, g.low[axis], step));
+            g.high[axis] = fmaxf(g.high[axis], __shfl_xor_sync(GSC__ALL_LANES, g.high[axis], step));
         }
     }
     if (__any_sync(GSC__ALL_LANES, g.valid) && args.leaves > 0) {

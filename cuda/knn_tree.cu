@@ -21,7 +21,9 @@ static __device__ __forceinline__ bool is_finite(const float *p) {
 }
 
 static __device__ __forceinline__ gsc__gpu_bounds no_bounds() {
-    return {{GSC__KNN_INFINITY, GSC__KNN_INFINITY, GSC__KNN_INFINITY}, {-GSC__KNN_INFINITY, -GSC__KNN_INFINITY, -GSC__KNN_INFINITY}, 0};
+    return {{GSC__KNN_INFINITY, GSC__KNN_INFINITY, GSC__KNN_INFINITY},
+            {-GSC__KNN_INFINITY, -GSC__KNN_INFINITY, -GSC__KNN_INFINITY},
+            0};
 }
 
 static __device__ __forceinline__ void add_bounds(gsc__gpu_bounds &sum,
@@ -55,8 +57,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
     gsc_knn_bounds(const __grid_constant__ gsc_k_knn_bounds args) {
     __shared__ gsc__gpu_bounds parts[BLOCK / 32];
     gsc__gpu_bounds own = no_bounds();
-    for (uint64_t i = blockIdx.x * BLOCK + threadIdx.x; i < args.count;
-         i += args.blocks * BLOCK) {
+    for (uint64_t i = blockIdx.x * BLOCK + threadIdx.x; i < args.count; i += args.blocks * BLOCK) {
         const float *p = args.points + 3 * i;
         if (!is_finite(p)) continue;
         const gsc__gpu_bounds point = {{p[0], p[1], p[2]}, {p[0], p[1], p[2]}, 1};
@@ -155,8 +156,10 @@ static __device__ __forceinline__ gsc__gpu_box warp_box(gsc__gpu_box box) {
 }
 
 static __device__ __forceinline__ gsc__gpu_box no_box() {
-    return {{GSC__KNN_INFINITY, GSC__KNN_INFINITY, GSC__KNN_INFINITY}, GSC__KNN_NONE,
-            {-GSC__KNN_INFINITY, -GSC__KNN_INFINITY, -GSC__KNN_INFINITY}, 0};
+    return {{GSC__KNN_INFINITY, GSC__KNN_INFINITY, GSC__KNN_INFINITY},
+            GSC__KNN_NONE,
+            {-GSC__KNN_INFINITY, -GSC__KNN_INFINITY, -GSC__KNN_INFINITY},
+            0};
 }
 
 static __device__ __forceinline__ void store_box(gsc__gpu_box *to, const gsc__gpu_box &box) {
@@ -171,7 +174,8 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
     __align__(16) gsc__gpu_box box = no_box();
     const uint64_t place = (uint64_t)leaf * GSC__KNN_LEAF + gsc__lane();
     if (leaf < args.leaves) {
-        float4 point = make_float4(GSC__KNN_NAN, GSC__KNN_NAN, GSC__KNN_NAN, __uint_as_float(GSC__KNN_NONE));
+        float4 point =
+            make_float4(GSC__KNN_NAN, GSC__KNN_NAN, GSC__KNN_NAN, __uint_as_float(GSC__KNN_NONE));
         if (place < args.cells->finite) {
             const uint32_t index = args.order[place];
             const float *p = args.points + 3 * (uint64_t)index;

@@ -109,8 +109,8 @@ static __device__ bool record_sh(const gsc_k_project &args, const gsc__camera &c
     return true;
 }
 
-static __device__ bool record_color(const gsc_k_project &args, const gsc__camera &camera,
-                                    int64_t i, gsc__gpu_record *record, uint8_t *gates) {
+static __device__ bool record_color(const gsc_k_project &args, const gsc__camera &camera, int64_t i,
+                                    gsc__gpu_record *record, uint8_t *gates) {
     if (!args.colors) return record_sh(args, camera, i, record, gates);
     const float *color = args.colors + i * args.channels;
     for (int c = 0; c < args.channels; ++c)
@@ -164,9 +164,8 @@ static __device__ void write_outputs(const gsc_k_project &args, const gsc__camer
 }
 
 /* Fills record, depth and gates.  True if the Gaussian can blend somewhere. */
-static __device__ bool make_record(const gsc_k_project &args, const gsc__camera &camera,
-                                   int64_t i, gsc__gpu_record *record, float *depth,
-                                   uint8_t *gates) {
+static __device__ bool make_record(const gsc_k_project &args, const gsc__camera &camera, int64_t i,
+                                   gsc__gpu_record *record, float *depth, uint8_t *gates) {
     gsc__projection p;
     float radii[2] = {0, 0}, opacity = args.opacities[i];
     bool inside = project_gaussian(args, camera, i, &p);
@@ -227,8 +226,7 @@ extern "C" __global__ void __launch_bounds__(GSC__PROJECT_BLOCK)
     gsc__gpu_record record;
     float depth = 0;
     uint8_t gates = 0;
-    bool visible =
-        i < args.gaussians && make_record(args, camera, i, &record, &depth, &gates);
+    bool visible = i < args.gaussians && make_record(args, camera, i, &record, &depth, &gates);
     uint32_t total, at = gsc__block_scan(visible, warps, &total);
     if (threadIdx.x < 32) {
         uint32_t before = look_back(args.blocks, block, total);

@@ -112,7 +112,8 @@ static __device__ __forceinline__ tile place_tile(const gsc_k_ssim &args) {
 
 /* The mean of some of the tile's pixels; 0 if that is no number, so that a NaN spoils only
  * the windows that see it. */
-static __device__ __forceinline__ float level_of(const gsc__gpu_pixels &image, const tile &t, double *warps) {
+static __device__ __forceinline__ float level_of(const gsc__gpu_pixels &image, const tile &t,
+                                                 double *warps) {
     __shared__ float level;
     const int columns = t.x1 - t.x0, rows = t.y1 - t.y0;
     float sum = 0.0f;
@@ -184,8 +185,8 @@ static __device__ __forceinline__ void store_eight(const gsc__gpu_pixels &image,
     if (image.vectors && x + COLUMNS <= x1) {
 #pragma unroll
         for (int q = 0; q < COLUMNS / 4; ++q)
-            ((float4 *)to)[q] = make_float4(values[4 * q], values[4 * q + 1], values[4 * q + 2],
-                                            values[4 * q + 3]);
+            ((float4 *)to)[q] =
+                make_float4(values[4 * q], values[4 * q + 1], values[4 * q + 2], values[4 * q + 3]);
         return;
     }
 #pragma unroll
@@ -220,9 +221,9 @@ static __device__ __forceinline__ void load_weights(const gsc_k_ssim &args, cons
  * with a, b the filtered shifted images, mu = level + a, level + b.  A window of one
  * pixel has no variance at all, which rounding would not find. */
 template <bool gradient>
-static __device__ __forceinline__ void ssim_eight(const gsc_k_ssim &args, const tile &t, bool single,
-                                                  const float *weights, float (*fields)[COLUMNS],
-                                                  float *map) {
+static __device__ __forceinline__ void ssim_eight(const gsc_k_ssim &args, const tile &t,
+                                                  bool single, const float *weights,
+                                                  float (*fields)[COLUMNS], float *map) {
     const float upstream = t.upstream[2];
 #pragma unroll
     for (int o = 0; o < COLUMNS; ++o) {
@@ -242,8 +243,7 @@ static __device__ __forceinline__ void ssim_eight(const gsc_k_ssim &args, const 
         float by_squares = -q * S * (A * inverse), by_product = 2.0f * q * (C * inverse);
         if (single) by_squares = by_product = 0.0f;
         const float by_A = 2.0f * q * S * (B * inverse), by_C = 2.0f * q * (D * inverse);
-        fields[BY_X][o] =
-            mu_y * by_C - mu_x * by_A - 2.0f * a * by_squares - b * by_product;
+        fields[BY_X][o] = mu_y * by_C - mu_x * by_A - 2.0f * a * by_squares - b * by_product;
         fields[BY_SQUARES][o] = by_squares;
         fields[BY_PRODUCT][o] = by_product;
     }
@@ -309,8 +309,7 @@ static __device__ __forceinline__ void finish_eight(const gsc_k_ssim &args, tile
     if (gradient)
 #pragma unroll
         for (int o = 0; o < COLUMNS; ++o)
-            by_x[o] += filtered[BY_X][o] +
-                       2.0f * (first[o] - t.level_x) * filtered[BY_SQUARES][o] +
+            by_x[o] += filtered[BY_X][o] + 2.0f * (first[o] - t.level_x) * filtered[BY_SQUARES][o] +
                        (second[o] - t.level_y) * filtered[BY_PRODUCT][o];
     store_eight(args.grad_image, t, y, x, t.x1, by_x);
 }

@@ -58,11 +58,9 @@ static __device__ __forceinline__ uint32_t load_pixels(const gsc_k_unblend &args
 /* One record for the lane's pixels: sums of GSC__SUMS, see kernels.h.  Returns whether
  * a pixel saw it. */
 template <bool depths, bool absolute>
-static __device__ __forceinline__ bool unblend_record(const gsc_k_unblend &args,
-                                                      const float4 *record,
-                                                      const gsc__place &place, bool hit,
-                                                      uint32_t position, float z,
-                                                      pixel_state<depths> &p, float *sums) {
+static __device__ __forceinline__ bool
+unblend_record(const gsc_k_unblend &args, const float4 *record, const gsc__place &place, bool hit,
+               uint32_t position, float z, pixel_state<depths> &p, float *sums) {
     const float4 a = record[0], b = record[1], c = record[2];
     const float x = (float)place.lane_x, y = (float)place.lane_y;
     const float u0 = fmaf(a.x, x, fmaf(a.y, y, a.z)), v0 = fmaf(a.w, y, b.x);
@@ -128,27 +126,23 @@ template <int count> static __device__ __forceinline__ share share_of() {
 }
 
 /* Sums over the group of 8 lanes; values[0] and values[1] are the lane's share. */
-template <int count>
-static __device__ __forceinline__ void reduce_group(float *values) {
+template <int count> static __device__ __forceinline__ void reduce_group(float *values) {
     constexpr int half = (count + 1) / 2, quarter = (half + 1) / 2, eighth = (quarter + 1) / 2;
     const bool upper4 = gsc__lane() & 4, upper2 = gsc__lane() & 2, upper1 = gsc__lane() & 1;
 #pragma unroll
     for (int k = 0; k < half; ++k) {
         float low = values[k], high = k + half < count ? values[k + half] : 0;
-        values[k] = (upper4 ? high : low) +
-                    __shfl_xor_sync(GSC__ALL_LANES, upper4 ? low : high, 4);
+        values[k] = (upper4 ? high : low) + __shfl_xor_sync(GSC__ALL_LANES, upper4 ? low : high, 4);
     }
 #pragma unroll
     for (int k = 0; k < quarter; ++k) {
         float low = values[k], high = k + quarter < half ? values[k + quarter] : 0;
-        values[k] = (upper2 ? high : low) +
-                    __shfl_xor_sync(GSC__ALL_LANES, upper2 ? low : high, 2);
+        values[k] = (upper2 ? high : low) + __shfl_xor_sync(GSC__ALL_LANES, upper2 ? low : high, 2);
     }
 #pragma unroll
     for (int k = 0; k < eighth; ++k) {
         float low = values[k], high = k + eighth < quarter ? values[k + eighth] : 0;
-        values[k] = (upper1 ? high : low) +
-                    __shfl_xor_sync(GSC__ALL_LANES, upper1 ? low : high, 1);
+        values[k] = (upper1 ? high : low) + __shfl_xor_sync(GSC__ALL_LANES, upper1 ? low : high, 1);
     }
 }
 
@@ -168,8 +162,7 @@ static __device__ __forceinline__ void unblend(const gsc_k_unblend &args, gsc__s
         length = max(length, __shfl_xor_sync(GSC__ALL_LANES, length, step));
     if (length == 0) return;
     const share own_share = share_of<count>();
-    const uint32_t *list =
-        args.lists + (frame.offsets[place.bin] - frame.offsets[band.begin]);
+    const uint32_t *list = args.lists + (frame.offsets[place.bin] - frame.offsets[band.begin]);
     const uint32_t lane = gsc__lane();
     int64_t first = (int64_t)((length - 1) / 32) * 32;
     uint32_t record_at = first + lane < length ? list[first + lane] : 0;
@@ -193,8 +186,8 @@ static __device__ __forceinline__ void unblend(const gsc_k_unblend &args, gsc__s
             groups = gsc__groups_hit(record, place);
             const float mean_x = record[0].x - (float)place.x;
             if (groups)
-                gsc__make_affine(record, place, __uint_as_float(current),
-                                 -record[0].z * mean_x, __fdividef(record[0].w, record[1].x));
+                gsc__make_affine(record, place, __uint_as_float(current), -record[0].z * mean_x,
+                                 __fdividef(record[0].w, record[1].x));
         }
         uint32_t hits = gsc__own_hits(groups, place.group);
         const int64_t reach = (int64_t)group_deepest - first;

@@ -27,8 +27,8 @@ static __device__ __forceinline__ float gradient(const gsc_k_unblend &args, cons
                                                  int32_t channel) {
     const int64_t pixels = (int64_t)args.grid.width * args.grid.height;
     if (!args.by_color) return 0;
-    return args.by_color[args.pixel_last ? p.at * args.channels + channel
-                                         : channel * pixels + p.at];
+    return args
+        .by_color[args.pixel_last ? p.at * args.channels + channel : channel * pixels + p.at];
 }
 
 static __device__ void load_pixel(const gsc_k_unblend &args, pixel *p) {

@@ -89,8 +89,7 @@ static __device__ void add_gaussian(const gsc_k_unproject &args, int64_t i,
                                     const gsc__gaussian_grad &g) {
     for (int k = 0; k < 3 && args.by_means; ++k) put(args, args.by_means + 3 * i + k, g.mean[k]);
     if (args.by_opacities) put(args, args.by_opacities + i, g.opacity);
-    for (int k = 0; k < 3 && args.by_scales; ++k)
-        put(args, args.by_scales + 3 * i + k, g.scale[k]);
+    for (int k = 0; k < 3 && args.by_scales; ++k) put(args, args.by_scales + 3 * i + k, g.scale[k]);
     for (int k = 0; k < 4 && args.by_rotations; ++k)
         put(args, args.by_rotations + 4 * i + k, g.rotation[k]);
     for (int k = 0; k < 6 && args.by_covariances; ++k)

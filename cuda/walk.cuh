@@ -31,7 +31,7 @@ typedef struct gsc__stage {
 /* Where a warp's pixels are, or nowhere. */
 typedef struct gsc__place {
     uint32_t bin;
-    int32_t x, y; /* of the warp's corner */
+    int32_t x, y;           /* of the warp's corner */
     int32_t lane_x, lane_y; /* of the lane's first pixel, from the corner */
     uint32_t group;
 } gsc__place;
@@ -39,8 +39,7 @@ typedef struct gsc__place {
 /* False for a warp without pixels. */
 static __device__ __forceinline__ bool gsc__place_of(const gsc__gpu_grid &grid,
                                                      const gsc__gpu_band &band,
-                                                     const uint32_t *bin_order,
-                                                     gsc__place *place) {
+                                                     const uint32_t *bin_order, gsc__place *place) {
     const uint32_t across = (1u << grid.shift_x) / WARP_WIDTH;
     const uint32_t warps = across * ((1u << grid.shift_y) / WARP_HEIGHT);
     const uint32_t number = blockIdx.x * WARPS + (threadIdx.x >> 5);
@@ -58,9 +57,8 @@ static __device__ __forceinline__ bool gsc__place_of(const gsc__gpu_grid &grid,
 }
 
 /* Starts copying list entry i to slot; i is inside the list. */
-static __device__ __forceinline__ void gsc__stage_record(gsc__stage *stage, int buffer,
-                                                         uint32_t slot,
-                                                         const gsc__gpu_record *record) {
+static __device__ __forceinline__ void
+gsc__stage_record(gsc__stage *stage, int buffer, uint32_t slot, const gsc__gpu_record *record) {
     const float4 *from = (const float4 *)record;
     float4 *to = stage->records[buffer] + slot * 3;
     for (int k = 0; k < 3; ++k) gsc__copy16(to + k, from + k);
@@ -78,8 +76,7 @@ static __device__ __forceinline__ uint32_t gsc__groups_hit(const float4 *record,
     const int32_t y1 = (int32_t)(rows >> 16) - place.y;
     if (x1 < 0 || x0 >= WARP_WIDTH || y1 < 0 || y0 >= WARP_HEIGHT) return 0;
     const float mean[2] = {p.x - (float)place.x, p.y - (float)place.y};
-    const gsc__ellipse e =
-        gsc__ellipse_of(mean, p.z, p.w, q.x, q.y + GSC__LOG2_255);
+    const gsc__ellipse e = gsc__ellipse_of(mean, p.z, p.w, q.x, q.y + GSC__LOG2_255);
     uint32_t groups = 0;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {

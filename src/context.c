@@ -117,8 +117,7 @@ static void *raw_alloc(gsc_context *context, size_t bytes, void *stream) {
         if (context->backend->alloc) return context->backend->alloc(context, bytes, stream);
         return gsc__aligned_alloc(bytes, GSC__BUFFER_ALIGNMENT);
     }
-    return allocator->alloc(allocator->user, bytes, GSC__BUFFER_ALIGNMENT, context->device,
-                            stream);
+    return allocator->alloc(allocator->user, bytes, GSC__BUFFER_ALIGNMENT, context->device, stream);
 }
 
 static bool is_aligned(const void *block) {

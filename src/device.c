@@ -60,8 +60,8 @@ gsc_status gsc__device_backend(const char *function, DLDevice device,
         return GSC_OK;
     case kDLCUDA: return cuda_backend(function, device, backend);
     default:
-        return gsc__fail(GSC_ERROR_UNSUPPORTED, "%s: device is %s, expected cpu or cuda",
-                         function, gsc__device_name(device, name));
+        return gsc__fail(GSC_ERROR_UNSUPPORTED, "%s: device is %s, expected cpu or cuda", function,
+                         gsc__device_name(device, name));
     }
 }
 

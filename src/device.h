@@ -9,8 +9,7 @@ enum { GSC__DEVICE_NAME_SIZE = 32 };
 const char *gsc__device_name(DLDevice device, char name[GSC__DEVICE_NAME_SIZE]);
 
 /* The backend for a device that exists and that this build has code for. */
-gsc_status gsc__device_backend(const char *function, DLDevice device,
-                               const gsc__backend **backend);
+gsc_status gsc__device_backend(const char *function, DLDevice device, const gsc__backend **backend);
 
 /* Whether memory of device `memory` can be used by a context on `device`. */
 bool gsc__device_can_use(DLDevice device, DLDevice memory);

@@ -48,8 +48,7 @@ static void write_build_info(void) {
     gsc__json_string(&json, "build_type", GSC_BUILD_TYPE);
     gsc__json_string(&json, "real", GSC_REAL_BITS == 64 ? "float64" : "float32");
     gsc__json_begin(&json, "cpu_isas", '[');
-    for (int i = 0; gsc__cpu_isa_name(i); ++i)
-        gsc__json_string(&json, NULL, gsc__cpu_isa_name(i));
+    for (int i = 0; gsc__cpu_isa_name(i); ++i) gsc__json_string(&json, NULL, gsc__cpu_isa_name(i));
     gsc__json_end(&json, ']');
     write_gpu_targets(&json);
     gsc__json_end(&json, '}');
@@ -101,8 +100,8 @@ static void write_gpu_report(gsc__json *json, DLDevice where, const gsc__gpu_dev
     char name[GSC__DEVICE_NAME_SIZE], capability[32], driver[32], target[GSC__GPU_TARGET_SIZE];
     const int version = device->driver->version;
     const gsc__kernel_image *image =
-        gsc__kernel_image_choose(gsc__kernel_images, gsc__kernel_image_count, gsc__kernel_images[0].source,
-                              device->major, device->minor);
+        gsc__kernel_image_choose(gsc__kernel_images, gsc__kernel_image_count,
+                                 gsc__kernel_images[0].source, device->major, device->minor);
     snprintf(capability, sizeof capability, "%d.%d", device->major, device->minor);
     snprintf(driver, sizeof driver, "%d.%d", version / 1000, version % 1000 / 10);
     gsc__json_begin(json, NULL, '{');

@@ -88,8 +88,7 @@ static bool is_on_host(const DLTensor *tensor) {
 }
 
 /* Column-major or row-major, [C, 4, 4] is how C becomes known. */
-static gsc_status check_view(const gsc__checker *checker, const DLTensor *view,
-                             gsc__raster *out) {
+static gsc_status check_view(const gsc__checker *checker, const DLTensor *view, gsc__raster *out) {
     const gsc__shape any = gsc__per_camera(gsc__shape3(GSC__ANY('C'), 4, 4));
     GSC__TRY(gsc__require(checker, "view", view));
     GSC__TRY(gsc__camera_in(checker, "view", view, any, &out->view));
@@ -112,10 +111,9 @@ static gsc_status check_cameras(const gsc__checker *checker, const gsc_raster_ar
     GSC__TRY(check_view(checker, args->view, out));
     const int64_t c = out->cameras;
     if (!args->projection == !args->intrinsics) {
-        return gsc__fail(GSC_ERROR_INVALID_ARGUMENT,
-                         "%s: %s given, expected either projection or intrinsics",
-                         checker->function,
-                         args->projection ? "projection and intrinsics are" : "neither is");
+        return gsc__fail(
+            GSC_ERROR_INVALID_ARGUMENT, "%s: %s given, expected either projection or intrinsics",
+            checker->function, args->projection ? "projection and intrinsics are" : "neither is");
     }
     GSC__TRY(gsc__camera_in(checker, "projection", args->projection,
                             gsc__per_camera(gsc__shape3(c, 4, 4)), &out->projection));
@@ -124,8 +122,8 @@ static gsc_status check_cameras(const gsc__checker *checker, const gsc_raster_ar
     out->host_projection = is_on_host(args->projection);
     out->host_intrinsics = is_on_host(args->intrinsics);
     out->host_position = is_on_host(args->position);
-    return gsc__camera_in(checker, "position", args->position,
-                          gsc__per_camera(gsc__shape2(c, 3)), &out->position);
+    return gsc__camera_in(checker, "position", args->position, gsc__per_camera(gsc__shape2(c, 3)),
+                          &out->position);
 }
 
 /* [channels] or [C, channels] */
@@ -136,8 +134,8 @@ static gsc_status check_background(const gsc__checker *checker, const DLTensor *
     const gsc__checker where = gsc__host_too(checker, background);
     int32_t which = 0;
     void *data;
-    GSC__TRY(gsc__tensor_dense(&where, "background", background, GSC__REAL, shapes, 2, &which,
-                               &data));
+    GSC__TRY(
+        gsc__tensor_dense(&where, "background", background, GSC__REAL, shapes, 2, &which, &data));
     out->background = data;
     out->host_background = is_on_host(background);
     out->background_stride = which == 1 ? out->channels : 0;
@@ -153,8 +151,7 @@ static gsc_status check_means(const gsc__checker *checker, const DLTensor *means
     out->gaussians = means->shape[0];
     if (out->gaussians <= GSC__MAX_GAUSSIANS) return GSC_OK;
     return gsc__fail(GSC_ERROR_OVERFLOW, "%s: means has %lld Gaussians, expected at most %lld",
-                     checker->function, (long long)out->gaussians,
-                     (long long)GSC__MAX_GAUSSIANS);
+                     checker->function, (long long)out->gaussians, (long long)GSC__MAX_GAUSSIANS);
 }
 
 static gsc_status check_geometry(const gsc__checker *checker, const gsc_raster_args *args,
@@ -163,8 +160,8 @@ static gsc_status check_geometry(const gsc__checker *checker, const gsc_raster_a
     const gsc__shape opacity_shapes[] = {gsc__shape1(n), gsc__shape2(n, 1)};
     void *opacities;
     GSC__TRY(gsc__require(checker, "opacities", args->opacities));
-    GSC__TRY(gsc__tensor_dense(checker, "opacities", args->opacities, GSC__REAL, opacity_shapes,
-                               2, NULL, &opacities));
+    GSC__TRY(gsc__tensor_dense(checker, "opacities", args->opacities, GSC__REAL, opacity_shapes, 2,
+                               NULL, &opacities));
     out->opacities = opacities;
     if (args->covariances && (args->scales || args->rotations)) {
         return gsc__fail(GSC_ERROR_INVALID_ARGUMENT,
@@ -178,8 +175,8 @@ static gsc_status check_geometry(const gsc__checker *checker, const gsc_raster_a
         GSC__TRY(gsc__require(checker, "rotations", args->rotations));
     }
     GSC__TRY(gsc__real_in(checker, "scales", args->scales, gsc__shape2(n, 3), &out->scales));
-    GSC__TRY(gsc__real_in(checker, "rotations", args->rotations, gsc__shape2(n, 4),
-                          &out->rotations));
+    GSC__TRY(
+        gsc__real_in(checker, "rotations", args->rotations, gsc__shape2(n, 4), &out->rotations));
     return gsc__real_in(checker, "covariances", args->covariances, gsc__shape2(n, 6),
                         &out->covariances);
 }
@@ -204,7 +201,8 @@ static gsc_status check_harmonics(const gsc__checker *checker, const gsc_raster_
                          checker->function, args->sh_degree);
     }
     char given[GSC__SHAPE_TEXT_SIZE];
-    return gsc__fail(GSC_ERROR_SHAPE, "%s: sh is %s, expected [%lld, K, 3] with K at least %lld "
+    return gsc__fail(GSC_ERROR_SHAPE,
+                     "%s: sh is %s, expected [%lld, K, 3] with K at least %lld "
                      "for degree %d%s",
                      checker->function, gsc__shape_text(args->sh->shape, 3, given), (long long)n,
                      (long long)needed, args->sh_degree, args->sh_dc ? " beside sh_dc" : "");
@@ -283,8 +281,8 @@ gsc_status gsc__visible_args(const gsc__checker *checker, const gsc_raster_args 
     out->flags = args.flags;
     const gsc__shape shape = gsc__per_camera(gsc__shape2(out->cameras, out->gaussians));
     GSC__TRY(gsc__require(checker, "visible", visible));
-    GSC__TRY(gsc__tensor_dense(checker, "visible", visible, GSC__BOOL | GSC__UINT8, &shape, 1,
-                               NULL, &data));
+    GSC__TRY(gsc__tensor_dense(checker, "visible", visible, GSC__BOOL | GSC__UINT8, &shape, 1, NULL,
+                               &data));
     *visible_out = data;
     return GSC_OK;
 }

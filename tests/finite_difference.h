@@ -15,7 +15,7 @@ int differences_check(const char *title, gsc_context *context, scene *s,
 
 /* Derivative of the upstream gradients' loss as values + t direction moves, at t = 0.
  * values: an array of s.  Steps are shortened until no splat gains or loses a pixel. */
-double difference_along(gsc_context *context, scene *s, const gradients *upstream,
-                        double *values, const double *direction, size_t count, double step);
+double difference_along(gsc_context *context, scene *s, const gradients *upstream, double *values,
+                        const double *direction, size_t count, double step);
 
 #endif

@@ -29,7 +29,9 @@ static void window_weights(const image_case *c, window_view *w) {
 }
 
 /* Top left corner of the window of element (i, j) of the map. */
-static int corner(const image_case *c, int i) { return c->valid ? i : i - c->window / 2; }
+static int corner(const image_case *c, int i) {
+    return c->valid ? i : i - c->window / 2;
+}
 static bool inside(const image_case *c, int y, int x) {
     return y >= 0 && y < c->height && x >= 0 && x < c->width;
 }

@@ -76,7 +76,9 @@ bool image_tensor_read(const image_tensor *t, double *values) {
     return false;
 }
 
-void image_tensor_free(image_tensor *t) { free(t->memory); }
+void image_tensor_free(image_tensor *t) {
+    free(t->memory);
+}
 
 /* ------------------------------------------------------------------- values */
 

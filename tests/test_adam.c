@@ -91,11 +91,16 @@ static void step(gsc_context *context, group *groups, uint32_t count, bool decou
     memset(described, 0, sizeof described);
     for (uint32_t i = 0; i < count; i++) {
         group *g = &groups[i];
-        described[i] = (gsc_adam_group){&g->views[PARAMETER], &g->views[GRADIENT],
-                                        &g->views[MOMENT1],   &g->views[MOMENT2],
-                                        g->lr,                g->beta1,
-                                        g->beta2,             g->epsilon,
-                                        g->weight_decay,      g->step};
+        described[i] = (gsc_adam_group){&g->views[PARAMETER],
+                                        &g->views[GRADIENT],
+                                        &g->views[MOMENT1],
+                                        &g->views[MOMENT2],
+                                        g->lr,
+                                        g->beta1,
+                                        g->beta2,
+                                        g->epsilon,
+                                        g->weight_decay,
+                                        g->step};
     }
     GSC_INIT(gsc_adam_args, args);
     args.flags = decoupled ? GSC_ADAM_DECOUPLED : 0;
@@ -167,8 +172,8 @@ static void agrees_with_the_textbook(void **state) {
 static void selective_adam_of_3dgs(void **state) {
     int64_t rows = 4;
     int32_t radii[] = {3, 0, 1, 0};
-    DLTensor visible = {.data = radii, .device = {kDLCPU, 0}, .ndim = 1,
-                        .dtype = {kDLInt, 32, 1}, .shape = &rows};
+    DLTensor visible = {
+        .data = radii, .device = {kDLCPU, 0}, .ndim = 1, .dtype = {kDLInt, 32, 1}, .shape = &rows};
     group g = {.shape = {4, 2}, .ndim = 2, .lr = 0.01f, .epsilon = 1e-15f};
     group_fill(&g);
     for (size_t i = 0; i < g.count; i++) {
@@ -272,9 +277,12 @@ static int close_context(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(agrees_with_the_textbook), cmocka_unit_test(selective_adam_of_3dgs),
-        cmocka_unit_test(nan_gradients),            cmocka_unit_test(nothing_to_do),
-        cmocka_unit_test(same_bits_for_any_threads), cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(agrees_with_the_textbook),
+        cmocka_unit_test(selective_adam_of_3dgs),
+        cmocka_unit_test(nan_gradients),
+        cmocka_unit_test(nothing_to_do),
+        cmocka_unit_test(same_bits_for_any_threads),
+        cmocka_unit_test(out_of_memory),
     };
     return cmocka_run_group_tests_name("adam", tests, open_context, close_context);
 }

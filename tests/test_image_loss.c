@@ -37,8 +37,12 @@ typedef struct loss_result {
     double loss, parts[3], *grad;
 } loss_result;
 
-static size_t elements(const loss_case *c) { return image_elements(c->shape); }
-static size_t area(const loss_case *c) { return (size_t)c->shape[2] * (size_t)c->shape[3]; }
+static size_t elements(const loss_case *c) {
+    return image_elements(c->shape);
+}
+static size_t area(const loss_case *c) {
+    return (size_t)c->shape[2] * (size_t)c->shape[3];
+}
 static size_t mask_index(const loss_case *c, size_t i) {
     return i / area(c) / (size_t)c->shape[1] * area(c) + i % area(c);
 }
@@ -74,15 +78,16 @@ static size_t centre(const image_case *r, size_t i) {
     const size_t height = (size_t)image_map_height(r), width = (size_t)image_map_width(r);
     const size_t border = r->valid ? (size_t)r->window / 2 : 0;
     return (i / (height * width) * (size_t)r->height + i / width % height + border) *
-               (size_t)r->width + i % width + border;
+               (size_t)r->width +
+           i % width + border;
 }
 
 static void reference(const loss_case *c, loss_result *result) {
-    const image_case r = {c->shape[0] * c->shape[1], c->shape[2], c->shape[3], 11, 1.5, C1, C2,
-                          c->valid};
+    const image_case r = {
+        c->shape[0] * c->shape[1], c->shape[2], c->shape[3], 11, 1.5, C1, C2, c->valid};
     const size_t count = elements(c);
-    const size_t windows = (size_t)r.planes * (size_t)image_map_height(&r) *
-                           (size_t)image_map_width(&r);
+    const size_t windows =
+        (size_t)r.planes * (size_t)image_map_height(&r) * (size_t)image_map_width(&r);
     double *map = image_zeros(windows), *other = image_zeros(count), pixel_sum = 0, window_sum = 0;
     memset(result->parts, 0, sizeof result->parts);
     for (size_t i = 0; i < count; i++) pixel_sum += c->weights[mask_index(c, i)];
@@ -195,8 +200,8 @@ static void check(gsc_context *context, loss_case *c) {
 static const loss_case standard = {.shape = {2, 3, 17, 24}, .l1 = 0.8f, .ssim = 0.2f};
 
 static void any_mix(void **state) {
-    static const float mixes[][3] = {{0.8f, 0, 0.2f}, {1, 0, 0},          {0, 1, 0},
-                                     {0, 0, 1},       {0.3f, -0.5f, 2},   {0, 0, 0}};
+    static const float mixes[][3] = {{0.8f, 0, 0.2f}, {1, 0, 0},        {0, 1, 0},
+                                     {0, 0, 1},       {0.3f, -0.5f, 2}, {0, 0, 0}};
     for (size_t i = 0; i < sizeof mixes / sizeof *mixes; i++)
         for (int wish = 0; wish < 4; wish++) {
             loss_case c = standard;
@@ -310,8 +315,8 @@ static void out_of_memory(void **state) {
 
 #ifdef GSC_DOUBLE
 static void finite_differences(void **state) {
-    loss_case c = {.shape = {1, 2, 12, 13}, .l1 = 0.5f, .l2 = 0.7f, .ssim = 0.3f,
-                   .mask = MASK_REAL};
+    loss_case c = {
+        .shape = {1, 2, 12, 13}, .l1 = 0.5f, .l2 = 0.7f, .ssim = 0.3f, .mask = MASK_REAL};
     fill(&c);
     const size_t count = elements(&c);
     loss_result got = {.grad = image_zeros(count)}, moved = {.grad = image_zeros(count)};

@@ -1,8 +1,8 @@
 /* SSIM against its definition: values, maps and gradients in every layout, the same bits
  * for any number of threads, and, in the float64 build, finite differences. */
+#include "../src/real.h"
 #include "image_reference.h"
 #include "image_tensor.h"
-#include "../src/real.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -139,10 +139,9 @@ static const ssim_case standard = {
 /* Sizes around the window, single rows and columns, several tiles in both directions. */
 static void agrees_with_the_definition(void **state) {
     gsc_context *context = (gsc_context *)*state;
-    static const int shapes[][4] = {{1, 1, 1, 1},    {1, 3, 7, 5},    {1, 1, 10, 10},
-                                    {1, 1, 11, 11},  {2, 4, 12, 17},  {1, 1, 480, 11},
-                                    {1, 1, 1, 300},  {3, 1, 64, 48},  {1, 7, 16, 16},
-                                    {1, 1, 130, 270}};
+    static const int shapes[][4] = {{1, 1, 1, 1},   {1, 3, 7, 5},    {1, 1, 10, 10}, {1, 1, 11, 11},
+                                    {2, 4, 12, 17}, {1, 1, 480, 11}, {1, 1, 1, 300}, {3, 1, 64, 48},
+                                    {1, 7, 16, 16}, {1, 1, 130, 270}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (int valid = 0; valid < 2; valid++) {
             ssim_case c = standard;

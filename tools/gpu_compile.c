@@ -82,8 +82,12 @@ static int compile(const nvrtc *api, const char *arch, const char *input, const 
                    int extra, char **extras) {
     const int ptx = strncmp(arch, "compute_", 8) == 0;
     char *source = read_text(input), arch_option[64];
-    const char *options[64] = {arch_option,      "--std=c++17",        "-default-device",
-                               "--fmad=true",    "-restrict",          "-DGSC_IMAGE=1",
+    const char *options[64] = {arch_option,
+                               "--std=c++17",
+                               "-default-device",
+                               "--fmad=true",
+                               "-restrict",
+                               "-DGSC_IMAGE=1",
                                "--extra-device-vectorization"};
     int count = 7;
     snprintf(arch_option, sizeof arch_option, "--gpu-architecture=%s", arch);

@@ -13,12 +13,12 @@
 enum { PIECE = 1 << 14 /* elements that a thread takes at a time */ };
 
 typedef struct step_constants {
-    gsc_real decay;             /* added to the gradient, by the parameter */
-    gsc_real keep;              /* of the parameter, before the step */
+    gsc_real decay; /* added to the gradient, by the parameter */
+    gsc_real keep;  /* of the parameter, before the step */
     gsc_real beta1, beta2;
     gsc_real complement1, complement2; /* 1 - beta */
-    gsc_real step_size;         /* lr / (1 - beta1^step) */
-    gsc_real root_scale;        /* 1 / sqrt(1 - beta2^step) */
+    gsc_real step_size;                /* lr / (1 - beta1^step) */
+    gsc_real root_scale;               /* 1 / sqrt(1 - beta2^step) */
     gsc_real epsilon;
 } step_constants;
 

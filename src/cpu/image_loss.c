@@ -55,9 +55,8 @@ static gsc_status weight_sums(gsc_context *context, const gsc__image_loss *loss,
     *windows = images * (loss->height - 2 * border) * (loss->width - 2 * border);
     if (!loss->mask.data || *pixels == 0) return GSC_OK;
 
-    mask_job job = {.loss = loss,
-                    .pieces = (loss->height + MASK_ROWS - 1) / MASK_ROWS,
-                    .border = border};
+    mask_job job = {
+        .loss = loss, .pieces = (loss->height + MASK_ROWS - 1) / MASK_ROWS, .border = border};
     const int64_t count = loss->batch * job.pieces;
     const size_t bytes = (size_t)count * 2 * sizeof(double);
     void *memory;

@@ -30,20 +30,28 @@ typedef struct tile {
     int inside_x0, inside_y0, inside_x1, inside_y1; /* where the map exists */
     double sums[GSC__SUM_COUNT];
 
-    int stride;           /* of rows in the scratch memory */
-    gsc_real *inputs;     /* ring [2 radius + SSIM_ROWS][SSIM_FIELDS][stride] */
-    gsc_real *partials;   /* ring [2 radius + 2 SSIM_ROWS][SSIM_FIELDS][stride] */
-    gsc_real *columns;    /* [SSIM_FIELDS][SSIM_ROWS][stride] filtered vertically */
+    int stride;         /* of rows in the scratch memory */
+    gsc_real *inputs;   /* ring [2 radius + SSIM_ROWS][SSIM_FIELDS][stride] */
+    gsc_real *partials; /* ring [2 radius + 2 SSIM_ROWS][SSIM_FIELDS][stride] */
+    gsc_real *columns;  /* [SSIM_FIELDS][SSIM_ROWS][stride] filtered vertically */
     gsc_real *x, *y, *weight, *row, *row2, *grad_x, *grad_y; /* [stride] */
 } tile;
 
 enum { SINGLE_ROWS = 7 };
 
-static int min_int(int a, int b) { return a < b ? a : b; }
-static int max_int(int a, int b) { return a > b ? a : b; }
+static int min_int(int a, int b) {
+    return a < b ? a : b;
+}
+static int max_int(int a, int b) {
+    return a > b ? a : b;
+}
 
-static int input_slots(int radius) { return 2 * radius + SSIM_ROWS; }
-static int partial_slots(int radius) { return 2 * radius + 2 * SSIM_ROWS; }
+static int input_slots(int radius) {
+    return 2 * radius + SSIM_ROWS;
+}
+static int partial_slots(int radius) {
+    return 2 * radius + 2 * SSIM_ROWS;
+}
 
 /* Room for a tile with two margins, and for vectors that begin inside it. */
 static int row_stride(int radius) {
@@ -75,8 +83,8 @@ static void read_pixels(const tile *t, const gsc__image *image, int y, int x, in
 }
 
 /* Columns [x, x + n) of row y less level; zero outside the image. */
-static void read_padded(const tile *t, const gsc__image *image, int y, int x, int n,
-                        gsc_real level, gsc_real *restrict out) {
+static void read_padded(const tile *t, const gsc__image *image, int y, int x, int n, gsc_real level,
+                        gsc_real *restrict out) {
     const int width = t->pass->width;
     int first = x < 0 ? -x : 0, last = x + n > width ? width - x : n;
     if (y < 0 || y >= t->pass->height) first = last = 0;
@@ -325,8 +333,8 @@ static void run_tiles(void *arg, int64_t begin, int64_t end, int thread) {
                             .c1 = pass->c1,
                             .c2 = pass->c2,
                             .upstream = pass->upstream[GSC__SUM_SSIM]},
-                  .differentiate = pass->ssim && pass->grad_image.data &&
-                                   pass->upstream[GSC__SUM_SSIM] != 0};
+                  .differentiate =
+                      pass->ssim && pass->grad_image.data && pass->upstream[GSC__SUM_SSIM] != 0};
         t.margin = t.differentiate ? radius : 0;
         place_tile(&t, job, index);
         tile_scratch(&t, job->scratch + (size_t)thread * scratch_reals(radius));

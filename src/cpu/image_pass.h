@@ -25,9 +25,9 @@ typedef struct gsc__image_pass {
     int32_t weight_origin;    /* row and column of the image that weight starts at */
     gsc_real *map;            /* dense [B, C, H, W], or of the inside windows; NULL: not wanted */
     gsc_real upstream[GSC__SUM_COUNT]; /* derivative of the result by each sum */
-    gsc__image grad_image;    /* data NULL: no gradient wanted at all */
-    gsc__image grad_target;   /* data NULL: not wanted; else SSIM's only */
-    double sums[GSC__SUM_COUNT]; /* out */
+    gsc__image grad_image;             /* data NULL: no gradient wanted at all */
+    gsc__image grad_target;            /* data NULL: not wanted; else SSIM's only */
+    double sums[GSC__SUM_COUNT];       /* out */
 } gsc__image_pass;
 
 /* `what` names the scratch memory in an error message. */

@@ -14,8 +14,7 @@ static inline int64_t image_offset(const gsc__image *image, int64_t b, int64_t c
 /* Reads n pixels of row y from column x on, all inside the image; bytes are divided by
  * byte_scale. */
 static inline void image_row_read(const gsc__image *image, gsc_real byte_scale, int64_t b,
-                                  int64_t c, int64_t y, int64_t x, int n,
-                                  gsc_real *restrict out) {
+                                  int64_t c, int64_t y, int64_t x, int n, gsc_real *restrict out) {
     const int64_t offset = image_offset(image, b, c, y, x), step = image->strides[3];
     if (image->bytes) {
         const uint8_t *p = (const uint8_t *)image->data + offset;

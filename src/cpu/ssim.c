@@ -20,8 +20,7 @@ static gsc__image_pass ssim_pass(const gsc__ssim *ssim) {
 /* Number of elements of the map. */
 static double map_size(const gsc__ssim *ssim) {
     const int32_t border = ssim->flags & GSC_SSIM_VALID ? ssim->window.size - 1 : 0;
-    return (double)ssim->batch * ssim->channels * (ssim->height - border) *
-           (ssim->width - border);
+    return (double)ssim->batch * ssim->channels * (ssim->height - border) * (ssim->width - border);
 }
 
 gsc_status gsc__cpu_ssim_forward(gsc_context *context, const gsc__ssim *ssim, void *stream) {

@@ -133,21 +133,20 @@ static inline void ssim_row(const gsc_real *const fields[SSIM_FIELDS], const ssi
 /* Adds the gradient of the SSIM sum to grad_x and, unless it is NULL, to grad_y:
  * G[dx] + 2 x G[d(x^2 + y^2)] + y G[d(x y)], G the window, x and y shifted as above. */
 GSC__INLINE void gradient_row_of(const gsc_real *const partials[SSIM_FIELDS],
-                                 const ssim_terms *terms, int radius, int count,
-                                 const gsc_real *x, const gsc_real *y, gsc_real *grad_x,
-                                 gsc_real *grad_y) {
+                                 const ssim_terms *terms, int radius, int count, const gsc_real *x,
+                                 const gsc_real *y, gsc_real *grad_x, gsc_real *grad_y) {
     for (int i = 0; i < count; i += GSC__LANES) {
         gsc__vec shifted_x = gsc__vload(x + i) - terms->level_x;
         gsc__vec shifted_y = gsc__vload(y + i) - terms->level_y;
         gsc__vec squares = 2 * filter_row(partials[PARTIAL_SQUARES] + i, terms->half, radius);
         gsc__vec product = filter_row(partials[PARTIAL_PRODUCT] + i, terms->half, radius);
         gsc__vec by_x = filter_row(partials[PARTIAL_X] + i, terms->half, radius);
-        gsc__vstore(grad_x + i, gsc__vload(grad_x + i) + by_x + shifted_x * squares +
-                                    shifted_y * product);
+        gsc__vstore(grad_x + i,
+                    gsc__vload(grad_x + i) + by_x + shifted_x * squares + shifted_y * product);
         if (!grad_y) continue;
         gsc__vec by_y = filter_row(partials[PARTIAL_Y] + i, terms->half, radius);
-        gsc__vstore(grad_y + i, gsc__vload(grad_y + i) + by_y + shifted_y * squares +
-                                    shifted_x * product);
+        gsc__vstore(grad_y + i,
+                    gsc__vload(grad_y + i) + by_y + shifted_y * squares + shifted_x * product);
     }
 }
 

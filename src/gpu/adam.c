@@ -52,10 +52,9 @@ gsc_status gsc__gpu_adam_step(gsc_context *context, const gsc__adam_group *group
             const int64_t blocks = (elements + GSC__ADAM_PIECE - 1) / GSC__ADAM_PIECE;
             if (args.count > 0 && end + blocks > INT32_MAX) break;
             if (blocks > INT32_MAX) {
-                return gsc__fail(GSC_ERROR_OVERFLOW,
-                                 "%s: groups[%d] has %lld elements, expected at most %lld",
-                                 function, next, (long long)elements,
-                                 (long long)INT32_MAX * GSC__ADAM_PIECE);
+                return gsc__fail(
+                    GSC_ERROR_OVERFLOW, "%s: groups[%d] has %lld elements, expected at most %lld",
+                    function, next, (long long)elements, (long long)INT32_MAX * GSC__ADAM_PIECE);
             }
             if (blocks == 0) continue;
             end += blocks;

@@ -1,8 +1,9 @@
 /* A mix of L1, L2 and SSIM as a training loss on the device. */
 #include "image_pass.h"
 
-#define LAUNCH(name, grid, block, args) \
-    gsc__gpu_launch(context, GSC__KERNEL_##name, grid, block, &(args), sizeof(args), stream, function)
+#define LAUNCH(name, grid, block, args)                                                      \
+    gsc__gpu_launch(context, GSC__KERNEL_##name, grid, block, &(args), sizeof(args), stream, \
+                    function)
 
 static const char function[] = "image_loss";
 

@@ -1,7 +1,8 @@
 #include "image_pass.h"
 
-#define LAUNCH(name, grid, block, args) \
-    gsc__gpu_launch(context, GSC__KERNEL_##name, grid, block, &(args), sizeof(args), stream, function)
+#define LAUNCH(name, grid, block, args)                                                      \
+    gsc__gpu_launch(context, GSC__KERNEL_##name, grid, block, &(args), sizeof(args), stream, \
+                    function)
 
 /* --------------------------------------------------------------------- tiles */
 
@@ -82,8 +83,8 @@ gsc__gpu_pixels gsc__gpu_pixels_of(const gsc__image *image) {
     return out;
 }
 
-static gsc_status run_points(gsc_context *context, const gsc__gpu_image_pass *pass,
-                             uint32_t blocks, void *stream, const char *function) {
+static gsc_status run_points(gsc_context *context, const gsc__gpu_image_pass *pass, uint32_t blocks,
+                             void *stream, const char *function) {
     gsc_k_image_points args = {.channels = pass->channels,
                                .height = pass->height,
                                .width = pass->width,

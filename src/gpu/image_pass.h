@@ -18,12 +18,12 @@ typedef struct gsc__gpu_image_pass {
     gsc__image weight;     /* of each pixel or window; data NULL: 1 */
     int32_t weight_origin; /* row and column of the image that weight starts at */
     float *map;
-    double coefficients[GSC__IMAGE_SUMS]; /* of the gradient, by each sum; times grad_mean */
-    gsc__gpu_image_totals totals;         /* what the sums are divided by */
+    double coefficients[GSC__IMAGE_SUMS];       /* of the gradient, by each sum; times grad_mean */
+    gsc__gpu_image_totals totals;               /* what the sums are divided by */
     const gsc__gpu_image_totals *device_totals; /* the same on the device, or NULL */
     const float *grad_mean;
     gsc__image grad_image; /* data NULL: not wanted */
-    double *sums; /* out on the device: [blocks, GSC__IMAGE_SUMS] or NULL */
+    double *sums;          /* out on the device: [blocks, GSC__IMAGE_SUMS] or NULL */
 } gsc__gpu_image_pass;
 
 /* Number of pixels and of windows of all planes. */

@@ -3,8 +3,9 @@
 #include "gpu.h"
 #include "raster_state.h"
 
-#define LAUNCH(name, grid, block, args) \
-    gsc__gpu_launch(context, GSC__KERNEL_##name, grid, block, &(args), sizeof(args), stream, function)
+#define LAUNCH(name, grid, block, args)                                                      \
+    gsc__gpu_launch(context, GSC__KERNEL_##name, grid, block, &(args), sizeof(args), stream, \
+                    function)
 
 static const char function[] = "knn";
 
@@ -113,9 +114,9 @@ static gsc_status sort_keys(gsc_context *context, gsc_k_sort64 *sort, uint64_t *
 
 /* Orders points [count, 3] along the curve, those that are not finite last.  The order is
  * in `values` afterwards. */
-static gsc_status order_points(gsc_context *context, const gsc__knn *knn,
-                               const scratch_plan *plan, const float *points, int64_t count,
-                               size_t cells, size_t values, size_t other_values, void *stream) {
+static gsc_status order_points(gsc_context *context, const gsc__knn *knn, const scratch_plan *plan,
+                               const float *points, int64_t count, size_t cells, size_t values,
+                               size_t other_values, void *stream) {
     unsigned char *scratch = knn->scratch;
     const uint32_t blocks = gsc__gpu_pieces(count, GSC__KNN_BLOCK);
     gsc_k_knn_bounds bounds = {.points = points,
@@ -130,10 +131,8 @@ static gsc_status order_points(gsc_context *context, const gsc__knn *knn,
     uint64_t *key_arrays[2] = {(void *)(scratch + plan->keys),
                                (void *)(scratch + plan->other_keys)};
     uint32_t *value_arrays[2] = {(void *)(scratch + values), (void *)(scratch + other_values)};
-    const gsc_k_knn_keys keys = {.points = points,
-                                 .cells = bounds.cells,
-                                 .count = (uint32_t)count,
-                                 .keys = key_arrays[0]};
+    const gsc_k_knn_keys keys = {
+        .points = points, .cells = bounds.cells, .count = (uint32_t)count, .keys = key_arrays[0]};
     GSC__TRY(LAUNCH(knn_keys, blocks, GSC__KNN_BLOCK, keys));
     gsc_k_sort64 sort = {.length = {&bounds.cells->count, (uint32_t)count},
                          .histograms = (void *)(scratch + plan->histograms),

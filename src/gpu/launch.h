@@ -13,7 +13,7 @@
 /* Pinned memory for small reads; a slot is one call's. */
 enum { GSC__STAGING_SLOTS = 16, GSC__STAGING_BYTES = 256 };
 typedef struct gsc__gpu_staging {
-    char *data; /* [GSC__STAGING_SLOTS, GSC__STAGING_BYTES] */
+    char *data;                       /* [GSC__STAGING_SLOTS, GSC__STAGING_BYTES] */
     void *events[GSC__STAGING_SLOTS]; /* recorded behind a slot's copy */
     atomic_bool taken[GSC__STAGING_SLOTS];
 } gsc__gpu_staging;

@@ -1,8 +1,9 @@
 /* Structural similarity, its map, mean and gradients on the device. */
 #include "image_pass.h"
 
-#define LAUNCH(name, grid, block, args) \
-    gsc__gpu_launch(context, GSC__KERNEL_##name, grid, block, &(args), sizeof(args), stream, function)
+#define LAUNCH(name, grid, block, args)                                                      \
+    gsc__gpu_launch(context, GSC__KERNEL_##name, grid, block, &(args), sizeof(args), stream, \
+                    function)
 
 static gsc__gpu_image_pass ssim_pass(const gsc__ssim *ssim) {
     gsc__gpu_image_pass pass = {.batch = ssim->batch,
