@@ -5,6 +5,7 @@
  * ARCH sm_90 writes a cubin, compute_90 writes PTX.  NVRTC is opened at run time, so
  * that building the library needs neither nvcc nor an installed toolkit. */
 #include <dlfcn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,7 +82,7 @@ static void print_log(const nvrtc *api, program code) {
 static int compile(const nvrtc *api, const char *arch, const char *input, const char *output,
                    int extra, char **extras) {
     const int ptx = strncmp(arch, "compute_", 8) == 0;
-    char *source = read_text(input), arch_option[64];
+    char arch_option[64];
     const char *options[64] = {arch_option,
                                "--std=c++17",
                                "-default-device",
@@ -93,8 +94,10 @@ static int compile(const nvrtc *api, const char *arch, const char *input, const 
     snprintf(arch_option, sizeof arch_option, "--gpu-architecture=%s", arch);
     for (int i = 0; i < extra && count < 64; ++i) options[count++] = extras[i];
     program code;
-    if (api->create(&code, source, input, 0, NULL, NULL) != 0)
-        return fail("cannot make a program of", input);
+    char *source = read_text(input);
+    const int created = api->create(&code, source, input, 0, NULL, NULL);
+    free(source); /* NVRTC has copied it */
+    if (created != 0) return fail("cannot make a program of", input);
     int status = api->compile(code, count, options);
     print_log(api, code);
     if (status != 0) return fail("compilation failed", input);
@@ -102,10 +105,9 @@ static int compile(const nvrtc *api, const char *arch, const char *input, const 
     status = ptx ? api->ptx_size(code, &size) : api->cubin_size(code, &size);
     char *image = malloc(size ? size : 1);
     if (status == 0 && image) status = ptx ? api->ptx(code, image) : api->cubin(code, image);
-    if (status != 0 || !image || size == 0) return fail("no image for", arch);
-    status = write_image(output, image, size);
+    const bool made = status == 0 && image && size > 0;
+    status = made ? write_image(output, image, size) : fail("no image for", arch);
     free(image);
-    free(source);
     return status;
 }
 
