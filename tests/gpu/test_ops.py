@@ -79,7 +79,8 @@ def test_ssim(name):
     gpu = gsplat_c.ssim(torch.from_numpy(x).cuda(), torch.from_numpy(y).cuda(),
                         outputs=("mean", "map"), **options)
     close(gpu.map, cpu.map, 2e-5)
-    close(gpu.mean, cpu.mean, 1e-6)
+    # A map of one pixel is its own mean.
+    close(gpu.mean, cpu.mean, 2e-5 if name == "one_pixel" else 1e-6)
     alone = gsplat_c.ssim(torch.from_numpy(x).cuda(), torch.from_numpy(y).cuda(), **options)
     assert np.array_equal(alone.mean.cpu().numpy(), gpu.mean.cpu().numpy())
 
@@ -183,7 +184,8 @@ def check_loss(x, y, mask, options, gpu_x, gpu_y, gpu_mask):
         cpu = gsplat_c.image_loss(x, y, mask=mask, outputs=outputs, **options)
         gpu = gsplat_c.image_loss(gpu_x, gpu_y, mask=gpu_mask, outputs=outputs, **options)
         for output in outputs:
-            tolerance = 2e-5 if output == "grad_image" else 2e-6
+            one_pixel = shape[2] * shape[3] == 1
+            tolerance = 2e-5 if output == "grad_image" or one_pixel else 2e-6
             close(getattr(gpu, output), getattr(cpu, output), tolerance)
 
 
