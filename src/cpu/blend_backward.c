@@ -33,37 +33,30 @@ typedef struct unblend_task {
     unsigned char *scratch;
     size_t scratch_bytes; /* a thread's */
     int32_t index;        /* of the camera */
+    gsc__features features;
     int32_t feature_count, slot_size;
     bool clamp_stops; /* exact: no gradient through a clamped alpha */
     bool absolute;    /* sums of absolute values are wanted */
     atomic_bool damaged;
 } unblend_task;
 
-static int32_t count_features(const gsc__raster *raster, const gsc__raster_grads *grads) {
-    return raster->channels + (grads->depth != NULL) + (grads->inv_depth != NULL);
-}
-
 int32_t gsc__unblend_slot_size(const gsc__raster *raster, const gsc__raster_grads *grads) {
-    return GSC__SLOT_FEATURES + count_features(raster, grads);
-}
-
-static size_t take(unsigned char *base, size_t *at, size_t bytes, void *pointer) {
-    void *here = base ? base + *at : NULL;
-    memcpy(pointer, &here, sizeof here);
-    return *at += (bytes + 63) / 64 * 64;
+    return GSC__SLOT_FEATURES + raster->channels + (grads->depth != NULL) +
+           (grads->inv_depth != NULL);
 }
 
 static size_t workspace_layout(int32_t features, unsigned char *base, workspace *w) {
     const size_t pixels = GSC__TILE_PIXELS, entries = GSC__CHUNK_ENTRIES;
     size_t at = 0;
-    take(base, &at, entries * sizeof *w->entries, &w->entries);
-    take(base, &at, entries * (size_t)features * sizeof(gsc_real), &w->features);
-    take(base, &at, entries * sizeof *w->slots, &w->slots);
-    take(base, &at, pixels * (size_t)features * sizeof(gsc_real), &w->gradients);
-    take(base, &at, pixels * sizeof(gsc_real), &w->transmittance);
-    take(base, &at, pixels * sizeof(gsc_real), &w->behind);
-    take(base, &at, pixels * sizeof(gsc_real_int), &w->walked);
-    return take(base, &at, (size_t)features * sizeof(gsc__vec), &w->sums);
+    w->entries = gsc__tile_take(base, &at, entries * sizeof *w->entries);
+    w->features = gsc__tile_take(base, &at, entries * (size_t)features * sizeof(gsc_real));
+    w->slots = gsc__tile_take(base, &at, entries * sizeof *w->slots);
+    w->gradients = gsc__tile_take(base, &at, pixels * (size_t)features * sizeof(gsc_real));
+    w->transmittance = gsc__tile_take(base, &at, pixels * sizeof(gsc_real));
+    w->behind = gsc__tile_take(base, &at, pixels * sizeof(gsc_real));
+    w->walked = gsc__tile_take(base, &at, pixels * sizeof(gsc_real_int));
+    w->sums = gsc__tile_take(base, &at, (size_t)features * sizeof(gsc__vec));
+    return at;
 }
 
 size_t gsc__unblend_scratch_bytes(const gsc__raster *raster) {
@@ -187,20 +180,6 @@ static void walk_chunk(const unblend_task *task, const workspace *w, int32_t cou
                 walk_block(task, w, count, first, x, y, task->feature_count);
 }
 
-static void gather_features(const unblend_task *task, uint32_t gaussian, gsc_real *feature) {
-    const gsc__raster *raster = task->raster;
-    const gsc__record *record = &task->frame->records[gaussian];
-    int32_t at = raster->channels;
-    if (at == 3)
-        memcpy(feature, record->rgb, sizeof record->rgb);
-    else
-        memcpy(feature,
-               raster->colors + task->index * raster->colors_stride + (int64_t)gaussian * at,
-               (size_t)at * sizeof *feature);
-    if (task->grads->depth) feature[at++] = record->depth;
-    if (task->grads->inv_depth) feature[at] = 1 / record->depth;
-}
-
 static bool gather_chunk(const unblend_task *task, const workspace *w, const gsc__tile_area *area,
                          const uint32_t *list, int32_t count) {
     const gsc__frame *frame = task->frame;
@@ -210,7 +189,7 @@ static bool gather_chunk(const unblend_task *task, const workspace *w, const gsc
         if (!gsc__record_valid(frame, task->raster->gaussians, list[n])) return false;
         const gsc__record *record = &frame->records[list[n]];
         gsc__entry_load(record, (gsc_real)area->x, (gsc_real)area->y, &w->entries[n]);
-        gather_features(task, list[n], w->features + n * task->feature_count);
+        gsc__feature_load(&task->features, list[n], w->features + n * task->feature_count);
         w->slots[n] = task->slots + (int64_t)slots[n] * task->slot_size;
         __builtin_prefetch(w->slots[n], 1);
     }
@@ -305,18 +284,20 @@ static void unblend_tiles(void *arg, int64_t begin, int64_t end, int thread) {
 bool gsc__unblend_band(gsc__pool *pool, const gsc__raster *raster, int32_t index,
                        const gsc__raster_grads *grads, const gsc__frame *frame,
                        const gsc__band *band, gsc_real *slots, void *scratch) {
-    unblend_task task = {.raster = raster,
-                         .grads = grads,
-                         .frame = frame,
-                         .band = band,
-                         .slots = slots,
-                         .scratch = scratch,
-                         .scratch_bytes = gsc__unblend_scratch_bytes(raster),
-                         .index = index,
-                         .feature_count = count_features(raster, grads),
-                         .slot_size = gsc__unblend_slot_size(raster, grads),
-                         .clamp_stops = !(raster->flags & GSC_RASTER_COMPAT_3DGS),
-                         .absolute = grads->means2d_abs != NULL};
+    unblend_task task = {
+        .raster = raster,
+        .grads = grads,
+        .frame = frame,
+        .band = band,
+        .slots = slots,
+        .scratch = scratch,
+        .scratch_bytes = gsc__unblend_scratch_bytes(raster),
+        .index = index,
+        .features = {raster, frame, index, grads->depth != NULL, grads->inv_depth != NULL},
+        .slot_size = gsc__unblend_slot_size(raster, grads),
+        .clamp_stops = !(raster->flags & GSC_RASTER_COMPAT_3DGS),
+        .absolute = grads->means2d_abs != NULL};
+    task.feature_count = gsc__feature_count(&task.features);
     gsc__parallel_for(pool, band->end - band->begin, 2, unblend_tiles, &task);
     return !atomic_load(&task.damaged);
 }

@@ -26,33 +26,25 @@ typedef struct blend_task {
     unsigned char *scratch;
     size_t scratch_bytes; /* a thread's */
     int32_t index;        /* of the camera */
+    gsc__features features;
     int32_t feature_count;
     bool inspect; /* median depth or statistics: the thorough loop */
     atomic_bool damaged;
 } blend_task;
 
-static int32_t count_features(const gsc__raster *raster, const gsc__raster_outputs *outputs) {
-    return raster->channels + (outputs->depth != NULL) + (outputs->inv_depth != NULL);
-}
-
-static size_t take(unsigned char *base, size_t *at, size_t bytes, void *pointer) {
-    void *here = base ? base + *at : NULL;
-    memcpy(pointer, &here, sizeof here);
-    return *at += (bytes + 63) / 64 * 64;
-}
-
 /* Lays the workspace out at base; with base NULL only its size counts. */
 static size_t workspace_layout(int32_t features, unsigned char *base, workspace *w) {
     const size_t pixels = GSC__TILE_PIXELS, entries = GSC__CHUNK_ENTRIES;
     size_t at = 0;
-    take(base, &at, entries * sizeof *w->entries, &w->entries);
-    take(base, &at, entries * (size_t)features * sizeof(gsc_real), &w->features);
-    take(base, &at, pixels * (size_t)features * sizeof(gsc_real), &w->sums);
-    take(base, &at, pixels * sizeof(gsc_real), &w->transmittance);
-    take(base, &at, pixels * sizeof(gsc_real), &w->median);
-    take(base, &at, pixels * sizeof(gsc_real_int), &w->walked);
-    take(base, &at, pixels * sizeof(gsc_real), &w->weights);
-    return take(base, &at, entries * sizeof *w->statistics, &w->statistics);
+    w->entries = gsc__tile_take(base, &at, entries * sizeof *w->entries);
+    w->features = gsc__tile_take(base, &at, entries * (size_t)features * sizeof(gsc_real));
+    w->sums = gsc__tile_take(base, &at, pixels * (size_t)features * sizeof(gsc_real));
+    w->transmittance = gsc__tile_take(base, &at, pixels * sizeof(gsc_real));
+    w->median = gsc__tile_take(base, &at, pixels * sizeof(gsc_real));
+    w->walked = gsc__tile_take(base, &at, pixels * sizeof(gsc_real_int));
+    w->weights = gsc__tile_take(base, &at, pixels * sizeof(gsc_real));
+    w->statistics = gsc__tile_take(base, &at, entries * sizeof *w->statistics);
+    return at;
 }
 
 size_t gsc__blend_scratch_bytes(const gsc__raster *raster) {
@@ -217,20 +209,6 @@ static bool walk_chunk(const blend_task *task, const workspace *w, int32_t count
     return any;
 }
 
-static void gather_features(const blend_task *task, uint32_t gaussian, gsc_real *feature) {
-    const gsc__raster *raster = task->raster;
-    const gsc__record *record = &task->frame->records[gaussian];
-    int32_t at = raster->channels;
-    if (at == 3)
-        memcpy(feature, record->rgb, sizeof record->rgb);
-    else
-        memcpy(feature,
-               raster->colors + task->index * raster->colors_stride + (int64_t)gaussian * at,
-               (size_t)at * sizeof *feature);
-    if (task->outputs->depth) feature[at++] = record->depth;
-    if (task->outputs->inv_depth) feature[at] = 1 / record->depth;
-}
-
 static bool gather_chunk(const blend_task *task, const workspace *w, const gsc__tile_area *area,
                          const uint32_t *list, int32_t count) {
     const gsc__frame *frame = task->frame;
@@ -239,7 +217,7 @@ static bool gather_chunk(const blend_task *task, const workspace *w, const gsc__
         if (!gsc__record_valid(frame, task->raster->gaussians, list[n])) return false;
         const gsc__record *record = &frame->records[list[n]];
         gsc__entry_load(record, (gsc_real)area->x, (gsc_real)area->y, &w->entries[n]);
-        gather_features(task, list[n], w->features + n * task->feature_count);
+        gsc__feature_load(&task->features, list[n], w->features + n * task->feature_count);
         if (task->statistics)
             w->statistics[n] = task->statistics + task->band->slots[list - task->band->lists + n];
     }
@@ -327,16 +305,18 @@ static void blend_tiles(void *arg, int64_t begin, int64_t end, int thread) {
 bool gsc__blend_band(gsc__pool *pool, const gsc__raster *raster, int32_t index,
                      const gsc__raster_outputs *outputs, const gsc__frame *frame,
                      const gsc__band *band, gsc__entry_statistics *statistics, void *scratch) {
-    blend_task task = {.raster = raster,
-                       .outputs = outputs,
-                       .frame = frame,
-                       .band = band,
-                       .statistics = statistics,
-                       .scratch = scratch,
-                       .scratch_bytes = gsc__blend_scratch_bytes(raster),
-                       .index = index,
-                       .feature_count = count_features(raster, outputs),
-                       .inspect = outputs->median_depth || statistics};
+    blend_task task = {
+        .raster = raster,
+        .outputs = outputs,
+        .frame = frame,
+        .band = band,
+        .statistics = statistics,
+        .scratch = scratch,
+        .scratch_bytes = gsc__blend_scratch_bytes(raster),
+        .index = index,
+        .features = {raster, frame, index, outputs->depth != NULL, outputs->inv_depth != NULL},
+        .inspect = outputs->median_depth || statistics};
+    task.feature_count = gsc__feature_count(&task.features);
     gsc__parallel_for(pool, band->end - band->begin, 2, blend_tiles, &task);
     return !atomic_load(&task.damaged);
 }

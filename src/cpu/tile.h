@@ -89,4 +89,39 @@ GSC__INLINE bool gsc__sample_row(const gsc__entry *entry, gsc__vec dx, gsc_real 
     return true;
 }
 
+/* One thread's memory is cut into 64-byte aligned pieces; with base NULL only `at`, the
+ * bytes so far, counts. */
+static inline void *gsc__tile_take(unsigned char *base, size_t *at, size_t bytes) {
+    void *here = base ? base + *at : NULL;
+    *at += (bytes + 63) / 64 * 64;
+    return here;
+}
+
+/* What is blended per pixel: the channels, then depth and inverse depth if wanted. */
+typedef struct gsc__features {
+    const gsc__raster *raster;
+    const gsc__frame *frame;
+    int32_t index; /* of the camera */
+    bool depth, inv_depth;
+} gsc__features;
+
+static inline int32_t gsc__feature_count(const gsc__features *features) {
+    return features->raster->channels + features->depth + features->inv_depth;
+}
+
+static inline void gsc__feature_load(const gsc__features *features, uint32_t gaussian,
+                                     gsc_real *feature) {
+    const gsc__raster *raster = features->raster;
+    const gsc__record *record = &features->frame->records[gaussian];
+    int32_t at = raster->channels;
+    if (at == 3)
+        memcpy(feature, record->rgb, sizeof record->rgb);
+    else
+        memcpy(feature,
+               raster->colors + features->index * raster->colors_stride + (int64_t)gaussian * at,
+               (size_t)at * sizeof *feature);
+    if (features->depth) feature[at++] = record->depth;
+    if (features->inv_depth) feature[at] = 1 / record->depth;
+}
+
 #endif
