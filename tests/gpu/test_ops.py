@@ -184,8 +184,9 @@ def check_loss(x, y, mask, options, gpu_x, gpu_y, gpu_mask):
         cpu = gsplat_c.image_loss(x, y, mask=mask, outputs=outputs, **options)
         gpu = gsplat_c.image_loss(gpu_x, gpu_y, mask=gpu_mask, outputs=outputs, **options)
         for output in outputs:
-            one_pixel = x.shape[2] * x.shape[3] == 1
-            tolerance = 2e-5 if output == "grad_image" or one_pixel else 2e-6
+            # The variances of a few pixels are all cancellation, on both sides.
+            few = x.shape[2] * x.shape[3] < 10
+            tolerance = 2e-5 if output == "grad_image" or few else 2e-6
             close(getattr(gpu, output), getattr(cpu, output), tolerance)
 
 
