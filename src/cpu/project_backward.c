@@ -91,14 +91,13 @@ static void splat_grad(const gsc__record *record, const gsc__splat_sums *sums,
     out->depth = sums->depth - sums->inv_depth / (record->depth * record->depth);
 }
 
-static void write_means2d(const unproject_task *task, int64_t i, const gsc__record *record,
-                          const gsc__splat_sums *sums, const gsc__splat_grad *splat) {
+static void write_means2d(const unproject_task *task, int64_t i, const gsc__splat_sums *sums,
+                          const gsc__splat_grad *splat) {
     const gsc__raster_grads *grads = task->grads;
     const gsc_real two_ln2 = 1 / GSC__HALF_LOG2_E;
     const bool ndc = (task->raster->flags & GSC_RASTER_GRAD2D_NDC) != 0;
     const gsc_real unit[2] = {ndc ? task->camera.width / 2 : 1, ndc ? task->camera.height / 2 : 1};
     const int64_t at = task->index * task->raster->gaussians + i;
-    (void)record;
     for (int axis = 0; axis < 2; ++axis) {
         if (grads->means2d)
             grads->means2d[at * grads->means2d_axes + axis] += splat->mean[axis] * unit[axis];
@@ -153,7 +152,7 @@ static void unproject_gaussian(const unproject_task *task, int64_t i, camera_sha
     gsc__splat_grad splat;
     gsc__gaussian_grad g;
     splat_grad(record, sums, &splat);
-    write_means2d(task, i, record, sums, &splat);
+    write_means2d(task, i, sums, &splat);
     if (!gsc__project_gaussian(raster, &task->camera, i, &p)) return;
     const bool axes = raster->scales != NULL;
     gsc__project_grad(&task->camera, raster->means + 3 * i, axes ? raster->scales + 3 * i : NULL,
