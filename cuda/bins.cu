@@ -1,64 +1,11 @@
-/* Which bins a record reaches, and the lists of the bins. */
-#include "../src/ellipse_math.h"
-#include "device.cuh"
-
-/* Bins [begin, end) of one row of bins.  Counting and emission must agree to the last
- * bit, so both call this one copy. */
-static __device__ __noinline__ uint2 row_span(const gsc__gpu_record &record, const gsc__ellipse &e,
-                                              const gsc__gpu_grid &grid, int32_t row) {
-    const int32_t x0 = (int32_t)(record.columns & 0xffff), x1 = (int32_t)(record.columns >> 16);
-    const int32_t y0 = (int32_t)(record.rows & 0xffff), y1 = (int32_t)(record.rows >> 16);
-    const int32_t top = max(row << grid.shift_y, y0);
-    const int32_t bottom = min(((row + 1) << grid.shift_y) - 1, y1);
-    int32_t first, last;
-    gsc__ellipse_slab(&e, (float)top, (float)bottom, (float)x0, (float)x1, &first, &last);
-    if (last < first) return make_uint2(0, 0);
-    return make_uint2((uint32_t)(first >> grid.shift_x), (uint32_t)(last >> grid.shift_x) + 1);
-}
-
-static __device__ __forceinline__ gsc__ellipse ellipse_of(const gsc__gpu_record &record) {
-    return gsc__ellipse_of(record.mean, record.r00, record.r01, record.r11,
-                           record.log2_opacity + GSC__LOG2_255);
-}
+/* Offsets and bands of bins, and the entries of their lists.  Compiled without
+ * contraction, see project.cu. */
+#include "spans.cuh"
 
 static __device__ __forceinline__ gsc__gpu_record load_record(const gsc__gpu_record *from) {
     gsc__gpu_record record;
     for (int k = 0; k < 3; ++k) ((float4 *)&record)[k] = ((const float4 *)from)[k];
     return record;
-}
-
-/* The rows of bins of 32 records, dealt out to the warp's lanes one by one: records differ
- * in their rows by orders of magnitude. */
-typedef struct row_deal {
-    gsc__gpu_record records[32];
-    gsc__ellipse ellipses[32];
-    int32_t first_rows[32];
-    uint32_t ends[32]; /* of the records' rows, counted through */
-} row_deal;
-
-/* Lane i deals `rows` rows of its record from first_row on.  Returns how many all deal. */
-static __device__ uint32_t deal_rows(row_deal *deal, const gsc__gpu_record &record,
-                                     int32_t first_row, int32_t rows) {
-    const uint32_t end = gsc__warp_scan((uint32_t)rows);
-    deal->ends[gsc__lane()] = end;
-    deal->first_rows[gsc__lane()] = first_row;
-    if (rows > 0) {
-        deal->records[gsc__lane()] = record;
-        deal->ellipses[gsc__lane()] = ellipse_of(record);
-    }
-    __syncwarp();
-    return __shfl_sync(GSC__ALL_LANES, end, 31);
-}
-
-/* Whose row number i is, and which. */
-static __device__ uint32_t dealt_to(const row_deal *deal, uint32_t i, int32_t *row) {
-    uint32_t owner = 0;
-#pragma unroll
-    for (uint32_t step = 16; step; step /= 2)
-        if (deal->ends[owner + step - 1] <= i) owner += step;
-    const uint32_t begin = owner ? deal->ends[owner - 1] : 0;
-    *row = deal->first_rows[owner] + (int32_t)(i - begin);
-    return owner;
 }
 
 /* Two marks share a word, each of 16 bits: a block's are fewer than 2^15. */
@@ -80,8 +27,7 @@ static __device__ void mark_span(const gsc_k_count_bins &args, int32_t row, uint
 
 /* 32 records at a time from first on. */
 static __device__ void count_records(const gsc_k_count_bins &args, uint32_t first, uint32_t end,
-                                     row_deal *deal, uint32_t *counts, bool shared,
-                                     int32_t *marks) {
+                                     row_deal *deal, bool shared, int32_t *marks) {
     const uint32_t i = first + gsc__lane();
     gsc__gpu_record record;
     int32_t row = 0, rows = 0;
@@ -90,17 +36,11 @@ static __device__ void count_records(const gsc_k_count_bins &args, uint32_t firs
         row = (int32_t)(record.rows & 0xffff) >> args.grid.shift_y;
         rows = ((int32_t)(record.rows >> 16) >> args.grid.shift_y) - row + 1;
     }
-    counts[gsc__lane()] = 0;
     const uint32_t total = deal_rows(deal, record, row, rows);
     for (uint32_t k = gsc__lane(); k < total; k += 32) {
-        const uint32_t owner = dealt_to(deal, k, &row);
-        uint2 span = row_span(deal->records[owner], deal->ellipses[owner], args.grid, row);
-        if (span.x >= span.y) continue;
-        mark_span(args, row, span, shared, marks);
-        atomicAdd(counts + owner, span.y - span.x);
+        const uint2 span = dealt_span(deal, dealt_to(deal, k, &row), args.grid, row);
+        if (span.x < span.y) mark_span(args, row, span, shared, marks);
     }
-    __syncwarp();
-    if (i < end) args.frame.counts[i] = counts[gsc__lane()];
     __syncwarp();
 }
 
@@ -108,8 +48,8 @@ extern "C" __global__ void __launch_bounds__(GSC__COUNT_BLOCK)
     gsc_count_bins(const __grid_constant__ gsc_k_count_bins args) {
     __shared__ int32_t marks[GSC__COUNT_SHARED / 2];
     __shared__ row_deal deals[GSC__COUNT_BLOCK / 32];
-    __shared__ uint32_t counts[GSC__COUNT_BLOCK];
-    const uint32_t visible = args.frame.header->visible, warp = threadIdx.x >> 5;
+    const uint32_t visible = min(args.frame.header->visible, args.frame.room);
+    const uint32_t warp = threadIdx.x >> 5;
     const uint32_t first = blockIdx.x * GSC__COUNT_PIECE;
     const int64_t length = (int64_t)args.grid.bins_y * (args.grid.bins_x + 1);
     if (first >= visible) return;
@@ -118,7 +58,7 @@ extern "C" __global__ void __launch_bounds__(GSC__COUNT_BLOCK)
     __syncthreads();
     const uint32_t end = min(first + GSC__COUNT_PIECE, visible);
     for (uint32_t i = first + warp * 32; i < end; i += GSC__COUNT_BLOCK)
-        count_records(args, i, end, deals + warp, counts + warp * 32, shared, marks);
+        count_records(args, i, end, deals + warp, shared, marks);
     __syncthreads();
     for (int64_t k = threadIdx.x; shared && 2 * k < length; k += GSC__COUNT_BLOCK) {
         const int32_t both = marks[k], low = (short)both, high = (both - low) >> 16;
@@ -127,90 +67,122 @@ extern "C" __global__ void __launch_bounds__(GSC__COUNT_BLOCK)
     }
 }
 
-/* Runs along each row of bins, 1024 bins at a time; a row's sum may begin anywhere in a
- * block, so bins are numbered through and differences read with their gaps. */
+/* The share of `length` values that a thread of 1024 takes: neighbours, so that one scan
+ * is enough. */
+static __device__ __forceinline__ void share_of(int64_t length, int64_t *begin, int64_t *end) {
+    const int64_t share = (length + 1023) / 1024;
+    *begin = min(share * threadIdx.x, length);
+    *end = min(*begin + share, length);
+}
+
+/* The marks of a row of bins sum to zero, so that one running sum over all rows, their
+ * last marks included, restarts by itself: it is a bin's entries. */
 extern "C" __global__ void __launch_bounds__(1024)
     gsc_sum_bins(const __grid_constant__ gsc_k_sum_bins args) {
-    __shared__ uint32_t warps[33], largest;
-    const int32_t bins_x = args.grid.bins_x, stride = bins_x + 1;
-    uint64_t before = 0;
-    uint32_t total, row_before = 0, own_largest = 0;
-    if (threadIdx.x == 0) largest = 0;
-    __syncthreads();
-    /* The sum over a whole row of differences is zero, so one running sum over all rows,
-     * gaps included, restarts by itself. */
-    const int64_t length = (int64_t)args.grid.bins_y * stride;
-    for (int64_t first = 0; first < length; first += 1024) {
-        int64_t at = first + threadIdx.x;
-        uint32_t x = at < length ? (uint32_t)args.differences[at] : 0;
-        uint32_t count = row_before + gsc__block_scan(x, warps, &total) + x;
-        row_before += total;
-        int64_t row = at / stride, column = at - row * stride;
-        bool bin = at < length && column < bins_x;
-        uint32_t entries = bin ? count : 0;
-        uint32_t scanned = gsc__block_scan(entries, warps, &total);
-        if (bin) args.frame.offsets[row * bins_x + column] = before + scanned;
-        own_largest = max(own_largest, entries);
-        before += total;
+    __shared__ uint32_t warps[33];
+    __shared__ uint64_t wide_warps[33];
+    const int32_t *marks = args.differences;
+    const int64_t bins_x = args.grid.bins_x, stride = bins_x + 1;
+    int64_t begin, end;
+    share_of(args.grid.bins_y * stride, &begin, &end);
+    uint32_t sum = 0, unused;
+    for (int64_t i = begin; i < end; ++i) sum += (uint32_t)marks[i];
+    const uint32_t before = gsc__block_scan(sum, warps, &unused);
+    uint64_t entries = 0, total;
+    uint32_t count = before;
+    for (int64_t i = begin; i < end; ++i) {
+        count += (uint32_t)marks[i];
+        entries += count;
     }
-    atomicMax(&largest, own_largest);
-    __syncthreads();
+    uint64_t offset = gsc__block_scan(entries, wide_warps, &total);
+    count = before;
+    for (int64_t i = begin; i < end; ++i) {
+        const int64_t row = i / stride, column = i - row * stride;
+        if (column < bins_x) args.frame.offsets[row * bins_x + column] = offset;
+        count += (uint32_t)marks[i];
+        offset += count;
+    }
+    if (threadIdx.x == 0) args.frame.offsets[args.grid.bins] = total;
+}
+
+extern "C" __global__ void __launch_bounds__(1024)
+    gsc_sum_pieces(const __grid_constant__ gsc_k_sum_pieces args) {
+    __shared__ uint64_t warps[33];
+    uint32_t *counts = args.frame.firsts;
+    int64_t begin, end;
+    share_of(args.pieces, &begin, &end);
+    uint64_t pairs = 0, visible = 0, all_pairs, all_visible;
+    for (int64_t i = begin; i < end; ++i) {
+        visible += counts[i];
+        pairs += args.pairs[i];
+    }
+    (void)gsc__block_scan(pairs, warps, &all_pairs);
+    uint32_t first = (uint32_t)gsc__block_scan(visible, warps, &all_visible);
+    for (int64_t i = begin; i < end; ++i) {
+        const uint32_t count = counts[i];
+        counts[i] = first;
+        first += count;
+    }
     if (threadIdx.x) return;
-    args.frame.offsets[args.grid.bins] = before;
-    args.frame.header->intersections = before;
-    args.frame.header->largest_bin = largest;
+    counts[args.pieces] = (uint32_t)all_visible;
+    args.frame.header->visible = (uint32_t)all_visible;
+    args.frame.header->intersections = all_pairs;
+}
+
+static __device__ gsc__gpu_band next_band(const gsc_k_plan_bands &args, uint32_t begin) {
+    const uint64_t *offsets = args.frame.offsets;
+    gsc__gpu_band band = {begin, begin, 0, 0};
+    uint32_t low = begin, high = (uint32_t)args.grid.bins;
+    while (low < high) {
+        const uint32_t middle = low + (high - low + 1) / 2;
+        if (offsets[middle] - offsets[begin] <= args.capacity)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    band.end = low;
+    band.entries = (uint32_t)(offsets[low] - offsets[begin]);
+    return band;
 }
 
 extern "C" __global__ void gsc_plan_bands(const __grid_constant__ gsc_k_plan_bands args) {
-    const uint64_t *offsets = args.frame.offsets;
+    const gsc__gpu_header header = *args.frame.header;
+    const uint32_t bins = (uint32_t)args.grid.bins;
+    const bool fits = header.visible <= args.frame.room &&
+                      (args.rounds > 1 || header.intersections <= args.capacity);
     uint32_t begin = 0;
-    uint64_t missing = 0;
     for (uint32_t round = 0; round < args.rounds; ++round) {
         gsc__gpu_band band = {begin, begin, 0, 0};
-        uint32_t low = begin, high = (uint32_t)args.grid.bins;
-        while (low < high) {
-            uint32_t middle = low + (high - low + 1) / 2;
-            if (offsets[middle] - offsets[begin] <= args.capacity)
-                low = middle;
-            else
-                high = middle - 1;
+        if (fits && args.rounds == 1) {
+            band.end = bins;
+            band.entries = (uint32_t)header.intersections;
+        } else if (fits) {
+            band = next_band(args, begin);
         }
-        band.end = low;
-        band.entries = (uint32_t)(offsets[low] - offsets[begin]);
-        band.too_small = low == begin && begin < (uint32_t)args.grid.bins;
-        if (band.too_small) missing = 4ull * args.frame.header->largest_bin;
         args.bands[round] = band;
-        begin = low;
+        begin = band.end;
     }
-    if (args.overflow) *args.overflow = (int64_t)missing;
+    if (!args.overflow) return;
+    const uint64_t more = header.visible > args.frame.room ? header.visible - args.frame.room : 0;
+    const uint64_t needed = (uint64_t)args.record_bytes +
+                            (uint64_t)args.cameras * more * GSC__RECORD_BYTES +
+                            header.intersections * sizeof(uint32_t);
+    *args.overflow = begin < bins ? (int64_t)needed : 0;
 }
 
 extern "C" __global__ void __launch_bounds__(256)
-    gsc_band_counts(const __grid_constant__ gsc_k_band_counts args) {
-    const uint32_t i = blockIdx.x * 256 + threadIdx.x;
-    if (i >= args.frame.header->visible) return;
-    const gsc__gpu_band band = *args.band;
-    const uint32_t at = args.frame.order[i];
-    if (band.begin == 0 && band.end == (uint32_t)args.grid.bins) {
-        args.counts[i] = args.frame.counts[at];
-        return;
+    gsc_find_bins(const __grid_constant__ gsc_k_find_bins args) {
+    const uint32_t bin = blockIdx.x * 256 + threadIdx.x, entries = args.band->entries;
+    if (bin > (uint32_t)args.grid.bins) return;
+    uint32_t low = 0, high = entries; /* the first entry of this bin or a later one */
+    while (low < high) {
+        const uint32_t middle = (low + high) / 2;
+        if (args.keys[middle] < bin)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    uint32_t count = 0;
-    if (band.begin < band.end) {
-        const gsc__gpu_record record = load_record(args.frame.records + at);
-        const gsc__ellipse e = ellipse_of(record);
-        int32_t row = (int32_t)(record.rows & 0xffff) >> args.grid.shift_y;
-        int32_t row_end = (int32_t)(record.rows >> 16) >> args.grid.shift_y;
-        row = max(row, (int32_t)(band.begin / args.grid.bins_x));
-        row_end = min(row_end, (int32_t)((band.end - 1) / args.grid.bins_x));
-        for (; row <= row_end; ++row) {
-            uint2 span = row_span(record, e, args.grid, row);
-            uint32_t base = (uint32_t)row * args.grid.bins_x;
-            uint32_t first = max(base + span.x, band.begin), last = min(base + span.y, band.end);
-            if (first < last) count += last - first;
-        }
-    }
-    args.counts[i] = count;
+    args.frame.offsets[bin] = low;
 }
 
 /* Writes one lane's entries; long ones are written by the whole warp. */
@@ -235,25 +207,42 @@ static __device__ void write_entries(const gsc_k_emit &args, uint32_t to, uint32
     }
 }
 
-/* The entries of 32 neighbours in depth order follow each other without a gap, record by
- * record and row by row: the order in which the rows are dealt. */
-extern "C" __global__ void __launch_bounds__(GSC__EMIT_BLOCK)
-    gsc_emit(const __grid_constant__ gsc_k_emit args) {
-    __shared__ row_deal deals[GSC__EMIT_BLOCK / 32];
-    __shared__ uint32_t records[GSC__EMIT_BLOCK];
-    const uint32_t i = blockIdx.x * GSC__EMIT_BLOCK + threadIdx.x, warp = threadIdx.x >> 5;
-    const uint32_t visible = args.frame.header->visible;
-    const gsc__gpu_band band = *args.band;
-    if (band.begin >= band.end || blockIdx.x * GSC__EMIT_BLOCK + warp * 32 >= visible) return;
-    row_deal *deal = deals + warp;
+/* The warp's spans behind each other; returns where the next ones go.  Never beyond the
+ * band, whatever a damaged state says. */
+static __device__ uint32_t write_spans(const gsc_k_emit &args, const gsc__gpu_band &band,
+                                       uint32_t base, uint32_t first, uint32_t count,
+                                       uint32_t record) {
+    const uint32_t end = gsc__warp_scan(count);
+    const uint32_t next = base + __shfl_sync(GSC__ALL_LANES, end, 31);
+    if (next <= band.entries) write_entries(args, base + end - count, first, count, record);
+    return next;
+}
+
+/* What the warp's row number `first` + lane has in the band: where it begins, counted from
+ * the band's first bin, and how many. */
+static __device__ uint32_t entries_of(const gsc_k_emit &args, const gsc__gpu_band &band,
+                                      const row_deal *deal, uint32_t at, uint32_t total,
+                                      uint32_t *first, uint32_t *owner) {
+    int32_t row;
+    *first = *owner = 0;
+    if (at >= total) return 0;
+    *owner = dealt_to(deal, at, &row);
+    const uint2 span = dealt_span(deal, *owner, args.grid, row);
+    const uint32_t line = (uint32_t)row * args.grid.bins_x;
+    const uint32_t begin = max(line + span.x, band.begin), end = min(line + span.y, band.end);
+    *first = begin - band.begin;
+    return span.x < span.y && begin < end ? end - begin : 0;
+}
+
+/* Deals the rows in the band of record number i in depth order. */
+static __device__ uint32_t deal_record(const gsc_k_emit &args, const gsc__gpu_band &band,
+                                       uint32_t i, uint32_t visible, row_deal *deal, uint32_t *at) {
     gsc__gpu_record record;
     int32_t row = 0, rows = 0;
-    uint32_t to = 0;
+    *at = 0;
     if (i < visible) {
-        const uint32_t at = args.frame.order[i];
-        records[threadIdx.x] = at;
-        to = args.offsets[i];
-        record = load_record(args.frame.records + at);
+        *at = min(args.frame.order[i], args.frame.room - 1);
+        record = load_record(args.frame.records + *at);
         row = max((int32_t)(record.rows & 0xffff) >> args.grid.shift_y,
                   (int32_t)(band.begin / args.grid.bins_x));
         rows = max(min((int32_t)(record.rows >> 16) >> args.grid.shift_y,
@@ -261,22 +250,60 @@ extern "C" __global__ void __launch_bounds__(GSC__EMIT_BLOCK)
                        row + 1,
                    0);
     }
-    const uint32_t total = deal_rows(deal, record, row, rows);
-    uint32_t base = __shfl_sync(GSC__ALL_LANES, to, 0);
-    for (uint32_t first = 0; first < total; first += 32) {
-        uint32_t begin = 0, count = 0, owner = 0;
-        if (first + gsc__lane() < total) {
-            owner = dealt_to(deal, first + gsc__lane(), &row);
-            uint2 span = row_span(deal->records[owner], deal->ellipses[owner], args.grid, row);
-            const uint32_t line = (uint32_t)row * args.grid.bins_x;
-            begin = max(line + span.x, band.begin);
-            const uint32_t end = min(line + span.y, band.end);
-            count = begin < end ? end - begin : 0;
-        }
-        const uint32_t end = gsc__warp_scan(count);
-        write_entries(args, base + end - count, begin - band.begin, count,
-                      records[warp * 32 + owner]);
-        base += __shfl_sync(GSC__ALL_LANES, end, 31);
+    return deal_rows(deal, record, row, rows);
+}
+
+/* The entries of neighbours in depth order follow each other without a gap, record by
+ * record and row by row: the order in which the rows are dealt.  The spans are found
+ * twice, to count and to write; the first few of a warp are kept. */
+#define EMIT_WARPS (GSC__EMIT_BLOCK / 32)
+#define EMIT_KEPT 4 /* times 32 spans */
+extern "C" __global__ void __launch_bounds__(GSC__EMIT_BLOCK)
+    gsc_emit(const __grid_constant__ gsc_k_emit args) {
+    __shared__ row_deal deals[EMIT_WARPS];
+    __shared__ uint32_t records[GSC__EMIT_BLOCK], sums[EMIT_WARPS], block;
+    __shared__ uint64_t before;
+    const gsc__gpu_band band = *args.band;
+    const uint32_t visible = min(args.frame.header->visible, args.frame.room);
+    if (threadIdx.x == 0) block = atomicAdd(args.ticket, 1u);
+    __syncthreads();
+    if (band.begin >= band.end || block * GSC__EMIT_BLOCK >= visible) return;
+    const uint32_t warp = threadIdx.x >> 5;
+    row_deal *deal = deals + warp;
+    uint32_t at;
+    const uint32_t total =
+        deal_record(args, band, block * GSC__EMIT_BLOCK + threadIdx.x, visible, deal, &at);
+    records[threadIdx.x] = at;
+    uint32_t first[EMIT_KEPT], count[EMIT_KEPT], owner[EMIT_KEPT], sum = 0;
+#pragma unroll
+    for (uint32_t k = 0; k < EMIT_KEPT; ++k) {
+        count[k] = entries_of(args, band, deal, 32 * k + gsc__lane(), total, &first[k], &owner[k]);
+        sum += count[k];
+    }
+    for (uint32_t k = EMIT_KEPT; 32 * k < total; ++k) {
+        uint32_t unused[2];
+        sum += entries_of(args, band, deal, 32 * k + gsc__lane(), total, &unused[0], &unused[1]);
+    }
+    for (int step = 16; step; step /= 2) sum += __shfl_xor_sync(GSC__ALL_LANES, sum, step);
+    if (gsc__lane() == 0) sums[warp] = sum;
+    __syncthreads();
+    if (warp == 0) {
+        uint32_t own = 0;
+        for (int w = 0; w < EMIT_WARPS; ++w) own += sums[w];
+        const uint64_t found = gsc__look_back(args.blocks, block, own);
+        if (gsc__lane() == 0) before = found;
+    }
+    __syncthreads();
+    uint32_t base = (uint32_t)before;
+    for (uint32_t w = 0; w < warp; ++w) base += sums[w];
+#pragma unroll
+    for (uint32_t k = 0; k < EMIT_KEPT; ++k) {
+        if (32 * k >= total) break;
+        base = write_spans(args, band, base, first[k], count[k], records[warp * 32 + owner[k]]);
+    }
+    for (uint32_t k = EMIT_KEPT; 32 * k < total; ++k) {
+        count[0] = entries_of(args, band, deal, 32 * k + gsc__lane(), total, &first[0], &owner[0]);
+        base = write_spans(args, band, base, first[0], count[0], records[warp * 32 + owner[0]]);
     }
 }
 

@@ -14,37 +14,71 @@ static __device__ __forceinline__ uint32_t gsc__lanes_below() {
     return (1u << gsc__lane()) - 1u;
 }
 
-static __device__ __forceinline__ uint32_t gsc__warp_scan(uint32_t x) { /* inclusive */
+template <typename T> static __device__ __forceinline__ T gsc__warp_scan(T x) { /* inclusive */
     for (int step = 1; step < 32; step *= 2) {
-        uint32_t below = __shfl_up_sync(GSC__ALL_LANES, x, step);
+        T below = __shfl_up_sync(GSC__ALL_LANES, x, step);
         if (gsc__lane() >= step) x += below;
     }
     return x;
 }
 
 /* Exclusive sum over a block of at most 1024 threads, a multiple of 32, and its total.
- * warps: 33 words of shared memory, free again after the call's last barrier. */
-static __device__ uint32_t gsc__block_scan(uint32_t x, uint32_t *warps, uint32_t *total) {
+ * warps: 33 elements of shared memory, free again after the call's last barrier. */
+template <typename T> static __device__ T gsc__block_scan(T x, T *warps, T *total) {
     const uint32_t warp = threadIdx.x >> 5, count = blockDim.x >> 5;
-    uint32_t inclusive = gsc__warp_scan(x);
+    T inclusive = gsc__warp_scan(x);
     if (gsc__lane() == 31) warps[warp] = inclusive;
     __syncthreads();
     if (warp == 0) {
-        uint32_t sum = gsc__lane() < count ? warps[gsc__lane()] : 0;
-        uint32_t scanned = gsc__warp_scan(sum);
+        T sum = gsc__lane() < count ? warps[gsc__lane()] : 0;
+        T scanned = gsc__warp_scan(sum);
         warps[gsc__lane()] = scanned - sum;
         if (gsc__lane() == 31) warps[32] = scanned;
     }
     __syncthreads();
     *total = warps[32];
-    uint32_t result = warps[warp] + inclusive - x;
+    T result = warps[warp] + inclusive - x;
     __syncthreads();
     return result;
+}
+
+/* What all blocks before `block` found, which own adds to; one warp.  states: [blocks],
+ * zeroed: state << 62 | sum.  Blocks must be numbered in the order in which they start, by
+ * a ticket, so that whom one waits for is running (Merrill & Garland 2016). */
+static __device__ __forceinline__ uint64_t gsc__look_back(uint64_t *states, uint32_t block,
+                                                          uint64_t own) {
+    const uint64_t partial = 1ull << 62, complete = 2ull << 62, sums = partial - 1;
+    volatile uint64_t *seen = states;
+    if (block == 0) {
+        if (gsc__lane() == 0) seen[0] = complete | own;
+        return 0;
+    }
+    if (gsc__lane() == 0) seen[block] = partial | own;
+    uint64_t before = 0;
+    for (int64_t last = (int64_t)block - 1;; last -= 32) {
+        const int64_t at = last - gsc__lane();
+        uint64_t state;
+        do state = at >= 0 ? seen[at] : complete;
+        while (__any_sync(GSC__ALL_LANES, state >> 62 == 0));
+        const uint32_t ended = __ballot_sync(GSC__ALL_LANES, state >> 62 == 2);
+        const uint32_t stop = ended ? (uint32_t)__ffs((int)ended) - 1 : 31;
+        uint64_t sum = gsc__lane() <= stop ? state & sums : 0;
+        for (int step = 16; step; step /= 2) sum += __shfl_xor_sync(GSC__ALL_LANES, sum, step);
+        before += sum;
+        if (ended) break;
+    }
+    if (gsc__lane() == 0) seen[block] = complete | (before + own);
+    return before;
 }
 
 static __device__ __forceinline__ uint32_t gsc__length_of(const gsc__gpu_length &length) {
     uint32_t count = *length.count;
     return count < length.limit ? count : length.limit;
+}
+
+/* By a record's rgb[2]: a NaN marks what must not be drawn. */
+static __device__ __forceinline__ bool gsc__draws(float blue) {
+    return blue == blue;
 }
 
 /* 2^x and 1 / x by the special function unit, relative error about 2^-22. */

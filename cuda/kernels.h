@@ -36,23 +36,30 @@ typedef struct gsc__gpu_header {
     uint64_t magic, layout;
     uint64_t intersections; /* bin-Gaussian pairs of the frame */
     uint32_t visible;
-    uint32_t largest_bin; /* entries of the fullest bin */
-    uint32_t outside;     /* prefiltered points outside the planes */
-    uint32_t ticket;      /* of project's blocks */
+    uint32_t outside; /* prefiltered points outside the planes */
 } gsc__gpu_header;
 
-/* One camera's part of the state. */
+/* Of a visible Gaussian: record, depth, place in the order, gates. */
+#define GSC__RECORD_BYTES 57
+
+/* Gaussians come in pieces: a block of project takes one, and firsts says where its
+ * visible ones begin among the records. */
+#define GSC__PIECE 256
+
+/* One camera's part of state and of intersections. */
 typedef struct gsc__gpu_frame {
     gsc__gpu_header *header;
     gsc__camera *camera;
-    gsc__gpu_record *records; /* [N] the visible ones, in index order */
-    float *depths;            /* [N] of the records */
-    uint32_t *counts;         /* [N] bins that each record reaches */
-    uint8_t *gates;           /* [N] of the records: SH channels above their clamp at zero */
-    uint32_t *order;          /* [N] records by depth, equal depths by index */
+    uint32_t *seen;           /* [pieces, GSC__PIECE / 32] a bit per Gaussian: visible */
+    uint32_t *firsts;         /* [pieces + 1] visible Gaussians of the pieces before */
     uint64_t *offsets;        /* [bins + 1] of the bins' lists */
     float *final_t;           /* [H, W] */
     uint32_t *walked;         /* [H, W] list entries that were looked at */
+    uint32_t room;            /* records that there is memory for */
+    gsc__gpu_record *records; /* [room] the visible ones, in index order */
+    float *depths;            /* [room] */
+    uint32_t *order;          /* [room] records by depth, equal depths by index */
+    uint8_t *gates;           /* [room] SH channels above their clamp at zero, a bit each */
 } gsc__gpu_frame;
 
 /* Bins are 2^shift_x by 2^shift_y pixels, each a multiple of 16: list i is that of bin
@@ -80,16 +87,18 @@ typedef struct gsc__gpu_camera_source {
     bool host_view, host_projection, host_intrinsics, host_position;
 } gsc__gpu_camera_source;
 
-/* Loads one camera and names the frame's layout; one thread. */
-typedef struct gsc_k_camera {
+/* Begins a frame with its camera and header; one thread. */
+typedef struct gsc_k_begin {
     gsc__gpu_camera_source source;
     gsc__camera *camera;
     gsc__gpu_header *header;
     uint64_t magic, layout;
-} gsc_k_camera;
+} gsc_k_begin;
 
-/* A thread per Gaussian; blocks of GSC__PROJECT_BLOCK. */
-#define GSC__PROJECT_BLOCK 256
+/* A thread per Gaussian, a block per piece: which ones are visible, and how many bins they
+ * reach.  Then a block per GSC__RECORD_PIECES pieces writes the records of the visible
+ * ones.  Both take the same arguments. */
+#define GSC__RECORD_PIECES 4
 typedef struct gsc_k_project {
     gsc__gpu_frame frame;
     gsc__gpu_grid grid;
@@ -104,7 +113,7 @@ typedef struct gsc_k_project {
     const float *colors;      /* [N, channels] or NULL */
     const float *sh;          /* [N, sh_coefficients, 3] */
     const float *sh_dc;       /* [N, 3] or NULL */
-    uint64_t *blocks;         /* [blocks] look-back: state << 32 | count, zeroed */
+    uint32_t *pairs;          /* [pieces] bins that its visible Gaussians reach */
     /* outputs of this camera or NULL */
     int32_t *radii; /* [N, radii_axes] */
     int32_t radii_axes;
@@ -124,7 +133,15 @@ typedef struct gsc_k_mark_visible {
 
 /* ----------------------------------------------------------------------- bins */
 
-/* Bins that each record reaches, and +1 -1 marks along the rows of bins: a block takes
+/* One block: firsts, which holds counts, and visible and intersections. */
+typedef struct gsc_k_sum_pieces {
+    gsc__gpu_frame frame;
+    const uint32_t *pairs; /* [pieces] */
+    uint32_t pieces;
+} gsc_k_sum_pieces;
+
+/* For a frame that goes by bands, whose offsets must be known before its lists: the bins
+ * that each record reaches as +1 -1 marks along the rows of bins.  A block takes
  * GSC__COUNT_PIECE records and marks in shared memory if the bins are at most
  * GSC__COUNT_SHARED, so that crowded bins do not serialise the device. */
 #define GSC__COUNT_BLOCK 128
@@ -136,39 +153,44 @@ typedef struct gsc_k_count_bins {
     int32_t *differences; /* [bins_y, bins_x + 1], zeroed */
 } gsc_k_count_bins;
 
-/* One block: offsets, intersections and largest_bin from the differences. */
+/* One block: offsets from the differences. */
 typedef struct gsc_k_sum_bins {
     gsc__gpu_frame frame;
     gsc__gpu_grid grid;
     const int32_t *differences; /* [bins_y, bins_x + 1] */
 } gsc_k_sum_bins;
 
-/* One thread: cuts the frame into bands of at most capacity entries. */
+/* For a frame whose lists are all there: a thread per bin finds where its list begins. */
+typedef struct gsc_k_find_bins {
+    gsc__gpu_frame frame;
+    gsc__gpu_grid grid;
+    const gsc__gpu_band *band;
+    const uint32_t *keys; /* [capacity] sorted */
+} gsc_k_find_bins;
+
+/* One thread: cuts the frame into bands of at most capacity entries.  One round takes the
+ * whole frame or nothing, and reads no offsets. */
 typedef struct gsc_k_plan_bands {
     gsc__gpu_frame frame;
     gsc__gpu_grid grid;
     uint32_t capacity, rounds;
     gsc__gpu_band *bands; /* [rounds] */
-    int64_t *overflow;    /* scalar or NULL: bytes needed if a bin does not fit, else 0 */
+    int64_t *overflow;    /* scalar or NULL: bytes needed if the frame is not drawn, else 0 */
+    int64_t record_bytes; /* of the intersections, before the lists */
+    int32_t cameras;
 } gsc_k_plan_bands;
 
-/* A thread per record in depth order: its entries in the band. */
-typedef struct gsc_k_band_counts {
-    gsc__gpu_frame frame;
-    gsc__gpu_grid grid;
-    const gsc__gpu_band *band;
-    uint32_t *counts; /* [N] */
-} gsc_k_band_counts;
-
-/* A thread per record in depth order: writes its entries of the band. */
+/* A thread per record in depth order: writes its entries of the band, behind those of
+ * the records before it. */
 #define GSC__EMIT_BLOCK 128
 typedef struct gsc_k_emit {
     gsc__gpu_frame frame;
     gsc__gpu_grid grid;
     const gsc__gpu_band *band;
-    const uint32_t *offsets; /* [N] where each record's entries begin */
-    uint32_t *keys;          /* [capacity] bins, counted from the band's first */
-    uint32_t *values;        /* [capacity] records */
+    uint32_t *ticket; /* zeroed */
+    uint64_t *blocks; /* [blocks] look-back, zeroed */
+    uint32_t *keys;   /* [capacity] bins, counted from the band's first */
+    uint32_t *values; /* [capacity] records */
 } gsc_k_emit;
 
 /* One block: the band's bins by falling list length, roughly, so that long lists start

@@ -1,11 +1,14 @@
-/* Step 1: cameras, and which Gaussians one sees.
+/* Step 1: cameras, which Gaussians one sees, and their records.
  *
- * A thread projects one Gaussian.  The visible ones are written without gaps and in
- * index order, so that equal depths blend in index order: each block learns how many
- * the blocks before it have by looking back over their counts (Merrill & Garland 2016),
- * with a ticket as block number, so that whom it waits for is always running. */
+ * Two kernels, because only the visible ones get memory: the first finds them and counts
+ * what they reach, the second writes their records without gaps and in index order, so
+ * that equal depths blend in index order.  The projection is done twice, which costs less
+ * than keeping it for every Gaussian.
+ *
+ * This file is compiled without contraction to fused multiply-adds, as bins.cu is: what
+ * is counted here and emitted there must agree to the last bit. */
 #include "../src/sh_math.h"
-#include "device.cuh"
+#include "spans.cuh"
 
 static __device__ gsc__camera_source source_of(const gsc__gpu_camera_source &from) {
     gsc__camera_source source = from.source;
@@ -16,11 +19,11 @@ static __device__ gsc__camera_source source_of(const gsc__gpu_camera_source &fro
     return source;
 }
 
-extern "C" __global__ void gsc_camera(const __grid_constant__ gsc_k_camera args) {
+extern "C" __global__ void gsc_begin(const __grid_constant__ gsc_k_begin args) {
     const gsc__camera_source source = source_of(args.source);
     gsc__camera_make(&source, args.camera);
-    args.header->magic = args.magic;
-    args.header->layout = args.layout;
+    const gsc__gpu_header header = {args.magic, args.layout, 0, 0, 0};
+    *args.header = header;
 }
 
 /* Half-extents in pixels, rounded up, and whether their box meets the image. */
@@ -85,20 +88,40 @@ static __device__ bool record_ranges(const gsc__camera &camera, const gsc__proje
     return true;
 }
 
-static __device__ bool record_sh(const gsc_k_project &args, const gsc__camera &camera, int64_t i,
-                                 gsc__gpu_record *record, uint8_t *gates) {
-    float direction[3], basis[GSC__SH_MAX_COEFFICIENTS], sum[3] = {0.5f, 0.5f, 0.5f};
-    gsc__sh_direction(args.means + 3 * i, camera.position, direction);
-    gsc__sh_basis(args.sh_degree, direction, basis);
+/* Rows of 16 coefficients come in 16-byte pieces where their address allows it. */
+static __device__ __forceinline__ void load_sh(const gsc_k_project &args, int64_t i, int count,
+                                               float *sh) {
     const float *rest = args.sh + 3 * (int64_t)args.sh_coefficients * i;
+    if (!args.sh_dc && args.sh_coefficients == 16 && count == 16 && ((uint64_t)args.sh & 15) == 0) {
+#pragma unroll
+        for (int j = 0; j < 12; ++j) {
+            const float4 v = __ldg((const float4 *)rest + j);
+            sh[4 * j] = v.x;
+            sh[4 * j + 1] = v.y;
+            sh[4 * j + 2] = v.z;
+            sh[4 * j + 3] = v.w;
+        }
+        return;
+    }
     const float *dc = args.sh_dc ? args.sh_dc + 3 * i : rest;
     if (!args.sh_dc) rest += 3;
-    for (int c = 0; c < 3; ++c) sum[c] += basis[0] * dc[c];
-    const int count = (args.sh_degree + 1) * (args.sh_degree + 1);
 #pragma unroll
-    for (int k = 1; k < GSC__SH_MAX_COEFFICIENTS; ++k) {
+    for (int k = 0; k < 3 * GSC__SH_MAX_COEFFICIENTS; ++k)
+        sh[k] = k < 3 ? dc[k] : k < 3 * count ? rest[k - 3] : 0;
+}
+
+static __device__ bool record_sh(const gsc_k_project &args, const gsc__camera &camera, int64_t i,
+                                 gsc__gpu_record *record, uint8_t *gates) {
+    const int count = (args.sh_degree + 1) * (args.sh_degree + 1);
+    float direction[3], basis[GSC__SH_MAX_COEFFICIENTS], sum[3] = {0.5f, 0.5f, 0.5f};
+    float sh[3 * GSC__SH_MAX_COEFFICIENTS];
+    load_sh(args, i, count, sh);
+    gsc__sh_direction(args.means + 3 * i, camera.position, direction);
+    gsc__sh_basis(args.sh_degree, direction, basis);
+#pragma unroll
+    for (int k = 0; k < GSC__SH_MAX_COEFFICIENTS; ++k) {
         if (k >= count) break;
-        for (int c = 0; c < 3; ++c) sum[c] += basis[k] * rest[3 * (k - 1) + c];
+        for (int c = 0; c < 3; ++c) sum[c] = fmaf(basis[k], sh[3 * k + c], sum[c]);
     }
     *gates = 0;
     for (int c = 0; c < 3; ++c) {
@@ -115,7 +138,7 @@ static __device__ bool record_color(const gsc_k_project &args, const gsc__camera
     const float *color = args.colors + i * args.channels;
     for (int c = 0; c < args.channels; ++c)
         if (!gsc__finite(color[c])) return false;
-    for (int c = 0; c < 3 && args.channels == 3; ++c) record->rgb[c] = color[c];
+    for (int c = 0; c < 3; ++c) record->rgb[c] = args.channels == 3 ? color[c] : 0;
     *gates = 7;
     return true;
 }
@@ -163,84 +186,133 @@ static __device__ void write_outputs(const gsc_k_project &args, const gsc__camer
     }
 }
 
-/* Fills record, depth and gates.  True if the Gaussian can blend somewhere. */
+/* All of a record but its colour.  True if the Gaussian is visible; it may still reach
+ * no pixel centre, as an empty box says. */
 static __device__ bool make_record(const gsc_k_project &args, const gsc__camera &camera, int64_t i,
-                                   gsc__gpu_record *record, float *depth, uint8_t *gates) {
-    gsc__projection p;
-    float radii[2] = {0, 0}, opacity = args.opacities[i];
-    bool inside = project_gaussian(args, camera, i, &p);
-    if (inside) {
-        opacity *= p.compensation;
-        record->mean[0] = p.mean[0];
-        record->mean[1] = p.mean[1];
-        record->log2_opacity = opacity > 0 ? gsc__log2(opacity) : -1e30f;
-        record->gaussian = (uint32_t)i;
-        *depth = p.point[2];
-        gsc__whiten(&p, &record->r00, &record->r01, &record->r11);
-        const float log2_alpha = record->log2_opacity + GSC__LOG2_255;
-        inside = gsc__finite(opacity) && gsc__finite(record->r01) &&
-                 splat_radii(args, camera, p, log2_alpha, radii) &&
-                 record_ranges(camera, p, radii, log2_alpha, record) &&
-                 record_color(args, camera, i, record, gates);
-    }
-    write_outputs(args, camera, i, inside, p, radii, opacity);
-    return inside && (record->columns >> 16) >= (record->columns & 0xffff);
+                                   gsc__gpu_record *record, gsc__projection *p, float radii[2],
+                                   float *opacity) {
+    *opacity = args.opacities[i];
+    if (!project_gaussian(args, camera, i, p)) return false;
+    *opacity *= p->compensation;
+    record->mean[0] = p->mean[0];
+    record->mean[1] = p->mean[1];
+    record->log2_opacity = *opacity > 0 ? gsc__log2(*opacity) : -1e30f;
+    record->gaussian = (uint32_t)i;
+    gsc__whiten(p, &record->r00, &record->r01, &record->r11);
+    const float log2_alpha = record->log2_opacity + GSC__LOG2_255;
+    return gsc__finite(*opacity) && gsc__finite(record->r01) &&
+           splat_radii(args, camera, *p, log2_alpha, radii) &&
+           record_ranges(camera, *p, radii, log2_alpha, record);
 }
 
-/* Visible Gaussians of all blocks before this one; one warp. */
-static __device__ uint32_t look_back(uint64_t *blocks, uint32_t block, uint32_t own) {
-    const uint64_t partial = 1ull << 32, complete = 2ull << 32;
-    volatile uint64_t *states = blocks;
-    if (block == 0) {
-        if (gsc__lane() == 0) states[0] = complete | own;
-        return 0;
-    }
-    if (gsc__lane() == 0) states[block] = partial | own;
-    uint32_t before = 0;
-    for (int64_t last = (int64_t)block - 1;; last -= 32) {
-        int64_t at = last - gsc__lane();
-        uint64_t state;
-        do state = at >= 0 ? states[at] : complete;
-        while (__any_sync(GSC__ALL_LANES, state >> 32 == 0));
-        uint32_t ended = __ballot_sync(GSC__ALL_LANES, state >> 32 == 2);
-        uint32_t stop = ended ? (uint32_t)__ffs((int)ended) - 1 : 31;
-        uint32_t sum = gsc__lane() <= stop ? (uint32_t)state : 0;
-        for (int step = 16; step; step /= 2) sum += __shfl_xor_sync(GSC__ALL_LANES, sum, step);
-        before += sum;
-        if (ended) break;
-    }
-    if (gsc__lane() == 0) states[block] = complete | (before + own);
-    return before;
+static __device__ __forceinline__ bool reaches_pixels(const gsc__gpu_record &record) {
+    return (record.columns >> 16) >= (record.columns & 0xffff);
 }
 
-extern "C" __global__ void __launch_bounds__(GSC__PROJECT_BLOCK)
+static __device__ void load_camera(const gsc__gpu_frame &frame, gsc__camera *camera) {
+    if (threadIdx.x < sizeof *camera / 4)
+        ((uint32_t *)camera)[threadIdx.x] = ((const uint32_t *)frame.camera)[threadIdx.x];
+    __syncthreads();
+}
+
+extern "C" __global__ void __launch_bounds__(GSC__PIECE)
     gsc_project(const __grid_constant__ gsc_k_project args) {
     __shared__ gsc__camera camera;
-    __shared__ uint32_t block, first, warps[33];
+    __shared__ row_deal deals[GSC__PIECE / 32];
+    __shared__ uint32_t block_pairs;
     const gsc__gpu_frame &frame = args.frame;
-    if (threadIdx.x == 0) block = atomicAdd(&frame.header->ticket, 1u);
-    if (threadIdx.x < sizeof camera / 4)
-        ((uint32_t *)&camera)[threadIdx.x] = ((const uint32_t *)frame.camera)[threadIdx.x];
-    __syncthreads();
-    const int64_t i = (int64_t)block * GSC__PROJECT_BLOCK + threadIdx.x;
+    if (threadIdx.x == 0) block_pairs = 0;
+    load_camera(frame, &camera);
+    const int64_t i = (int64_t)blockIdx.x * GSC__PIECE + threadIdx.x;
     gsc__gpu_record record;
-    float depth = 0;
-    uint8_t gates = 0;
-    bool visible = i < args.gaussians && make_record(args, camera, i, &record, &depth, &gates);
-    uint32_t total, at = gsc__block_scan(visible, warps, &total);
-    if (threadIdx.x < 32) {
-        uint32_t before = look_back(args.blocks, block, total);
-        if (threadIdx.x == 0) first = before;
-        if (threadIdx.x == 0 && block == gridDim.x - 1) frame.header->visible = before + total;
+    bool visible = false;
+    if (i < args.gaussians) {
+        gsc__projection p;
+        float radii[2] = {0, 0}, opacity;
+        const bool inside = make_record(args, camera, i, &record, &p, radii, &opacity);
+        write_outputs(args, camera, i, inside, p, radii, opacity);
+        visible = inside && reaches_pixels(record);
     }
+    const uint32_t word = __ballot_sync(GSC__ALL_LANES, visible);
+    if (gsc__lane() == 0) frame.seen[blockIdx.x * (GSC__PIECE / 32) + (threadIdx.x >> 5)] = word;
+    const int count = __syncthreads_count(visible);
+    if (threadIdx.x == 0) frame.firsts[blockIdx.x] = (uint32_t)count;
+    row_deal *deal = deals + (threadIdx.x >> 5);
+    int32_t row = 0, rows = 0;
+    if (visible) {
+        row = (int32_t)(record.rows & 0xffff) >> args.grid.shift_y;
+        rows = ((int32_t)(record.rows >> 16) >> args.grid.shift_y) - row + 1;
+    }
+    const uint32_t total = deal_rows(deal, record, row, rows);
+    uint32_t pairs = 0;
+    for (uint32_t k = gsc__lane(); k < total; k += 32) {
+        const uint2 span = dealt_span(deal, dealt_to(deal, k, &row), args.grid, row);
+        if (span.x < span.y) pairs += span.y - span.x;
+    }
+    for (int step = 16; step; step /= 2) pairs += __shfl_xor_sync(GSC__ALL_LANES, pairs, step);
+    if (gsc__lane() == 0 && pairs) atomicAdd(&block_pairs, pairs);
     __syncthreads();
-    if (!visible) return;
-    at += first;
+    if (threadIdx.x == 0) args.pairs[blockIdx.x] = block_pairs;
+}
+
+/* The Gaussian of visible number n of the block's words; counts: visible ones up to and
+ * with each word. */
+static __device__ int64_t nth_seen(const uint32_t *words, const uint32_t *counts, uint32_t n) {
+    uint32_t at = 0;
+    for (uint32_t step = GSC__RECORD_PIECES * GSC__PIECE / 64; step; step /= 2)
+        if (counts[at + step - 1] <= n) at += step;
+    if (at) n -= counts[at - 1];
+    uint32_t bit = 0, word = words[at];
+    for (uint32_t step = 16; step; step /= 2) {
+        const uint32_t below = (uint32_t)__popc(word >> bit & ((1u << step) - 1));
+        if (below <= n) {
+            n -= below;
+            bit += step;
+        }
+    }
+    return (int64_t)at * 32 + bit;
+}
+
+/* A colour that is not finite culls too.  The Gaussian is counted by now, so its record
+ * stays, marked so that nothing draws it: see gsc__draws. */
+static __device__ void write_record(const gsc_k_project &args, const gsc__camera &camera, int64_t i,
+                                    uint32_t to) {
+    gsc__gpu_record record;
+    gsc__projection p;
+    float radii[2] = {0, 0}, opacity;
+    uint8_t gates;
+    (void)make_record(args, camera, i, &record, &p, radii, &opacity);
+    if (!record_color(args, camera, i, &record, &gates)) {
+        write_outputs(args, camera, i, false, p, radii, opacity);
+        record.rgb[0] = record.rgb[1] = 0;
+        record.rgb[2] = __int_as_float(0x7fffffff);
+        gates = 0;
+    }
     const float4 *from = (const float4 *)&record;
-    float4 *to = (float4 *)(frame.records + at);
-    for (int k = 0; k < 3; ++k) to[k] = from[k];
-    frame.depths[at] = depth;
-    frame.gates[at] = gates;
+    for (int k = 0; k < 3; ++k) ((float4 *)(args.frame.records + to))[k] = from[k];
+    args.frame.depths[to] = p.point[2];
+    args.frame.gates[to] = gates;
+}
+
+extern "C" __global__ void __launch_bounds__(GSC__PIECE, 2)
+    gsc_records(const __grid_constant__ gsc_k_project args) {
+    constexpr uint32_t pieces = GSC__RECORD_PIECES, block_words = pieces * GSC__PIECE / 32;
+    __shared__ gsc__camera camera;
+    __shared__ uint32_t words[block_words], counts[block_words];
+    const gsc__gpu_frame &frame = args.frame;
+    const int64_t base = (int64_t)blockIdx.x * (pieces * GSC__PIECE);
+    if (threadIdx.x < block_words) {
+        const int64_t at = blockIdx.x * (int64_t)block_words + threadIdx.x;
+        const uint32_t word = at * 32 < args.gaussians ? frame.seen[at] : 0;
+        words[threadIdx.x] = word;
+        counts[threadIdx.x] = gsc__warp_scan((uint32_t)__popc(word));
+    }
+    load_camera(frame, &camera);
+    const uint32_t first = frame.firsts[blockIdx.x * pieces], total = counts[block_words - 1];
+    for (uint32_t n = threadIdx.x; n < total; n += GSC__PIECE) {
+        if (first + n < frame.room)
+            write_record(args, camera, base + nth_seen(words, counts, n), first + n);
+    }
 }
 
 extern "C" __global__ void __launch_bounds__(256)

@@ -131,7 +131,8 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
             const uint32_t record = list[first + threadIdx.x];
             const gsc__gpu_record *from = args.frame.records + record;
             s.geometry[threadIdx.x] = *(const float4 *)from;
-            s.shape[threadIdx.x] = make_float2(from->r11, from->log2_opacity);
+            s.shape[threadIdx.x] =
+                make_float2(from->r11, gsc__draws(from->rgb[2]) ? from->log2_opacity : -1e30f);
             s.record[threadIdx.x] = record;
         }
         __syncthreads();

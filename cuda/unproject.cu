@@ -137,8 +137,10 @@ extern "C" __global__ void __launch_bounds__(GSC__UNPROJECT_BLOCK)
     gsc__gaussian_grad g;
     float by_position[3] = {0, 0, 0};
     memset(&g, 0, sizeof g);
-    if (at < args.frame.header->visible) {
-        const gsc__gpu_record record = args.frame.records[at];
+    gsc__gpu_record record;
+    const bool valid = at < min(args.frame.header->visible, args.frame.room);
+    if (valid) record = args.frame.records[at];
+    if (valid && gsc__draws(record.rgb[2])) {
         const int64_t i = record.gaussian;
         const float *m = args.sums + (int64_t)at * GSC__SUMS;
         gsc__projection p;

@@ -66,9 +66,13 @@ gsc__stage_record(gsc__stage *stage, int buffer, uint32_t slot, const gsc__gpu_r
 
 /* Bit g: the record can reach pixels of group g.  By the box first, then by the ellipse's
  * slab of the group's rows. */
-static __device__ __forceinline__ uint32_t gsc__groups_hit(const float4 *record,
+static __device__ __forceinline__ uint32_t gsc__groups_hit(float4 *record,
                                                            const gsc__place &place) {
     const float4 p = record[0], q = record[1], r = record[2];
+    if (!gsc__draws(r.x)) { /* idle groups read it all the same */
+        record[2].x = 0;
+        return 0;
+    }
     const uint32_t columns = __float_as_uint(r.y), rows = __float_as_uint(r.z);
     const int32_t x0 = (int32_t)(columns & 0xffff) - place.x;
     const int32_t x1 = (int32_t)(columns >> 16) - place.x;

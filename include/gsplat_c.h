@@ -272,8 +272,9 @@ typedef struct gsc_raster_outputs {
 } gsc_raster_outputs;
 
 /* Byte buffers on the context's device: 1-D uint8, 256-byte aligned.
- * state and intersections carry forward's results to backward; they hold no
- * pointers and may be moved or copied between the calls.  scratch is dead after
+ * state and intersections carry forward's results to backward, intersections what
+ * is known of each visible Gaussian besides the lists; they hold no pointers and
+ * may be moved or copied between the calls.  scratch is dead after
  * each call; NULL: taken from the context's allocator. */
 typedef struct gsc_raster_buffers {
     size_t struct_size;
@@ -290,26 +291,31 @@ typedef struct gsc_raster_info {
     size_t state_bytes;
     size_t intersections_bytes;     /* for the whole frame at once */
     size_t intersections_min_bytes; /* for its fullest tile; below this render fails */
-    size_t forward_scratch_bytes;
+    size_t forward_scratch_bytes;   /* of the step that comes next */
     size_t backward_scratch_bytes;
+    int64_t visible; /* the most Gaussians that one camera sees, at least 1; 0: not known,
+                        every size is for all of them */
 } gsc_raster_info;
 
-/* Fills in layout, state_bytes and the scratch sizes that follow from args alone;
- * with info->intersections > 0 also intersections_bytes.  Host arithmetic, reads
- * no data. */
+/* Fills in layout, state_bytes and project's forward_scratch_bytes, which follow from
+ * args alone; with info->intersections > 0 or info->visible > 0 also
+ * intersections_bytes and the scratch sizes of render and backward.  Host arithmetic,
+ * reads no data. */
 GSC_API gsc_status gsc_raster_sizes(gsc_context *context, const gsc_raster_args *args,
                                     gsc_raster_info *info);
 
-/* Step 1: projects, sorts by depth and counts; writes state and the per-Gaussian
- * outputs down to opacities.  With info, waits for the stream to learn the count
- * and completes info.  With info NULL it queues work only, for callers that size
- * the intersection buffer by themselves. */
+/* Step 1: projects and counts; writes state and the per-Gaussian outputs down to
+ * opacities.  With info, waits for the stream to learn the counts and completes
+ * info.  With info NULL it queues work only, for callers that size the
+ * intersection buffer by themselves. */
 GSC_API gsc_status gsc_raster_project(gsc_context *context, const gsc_raster_args *args,
                                       const gsc_raster_buffers *buffers,
                                       const gsc_raster_outputs *outputs, gsc_raster_info *info,
                                       void *stream);
 
-/* Step 2: makes the tile lists and blends; writes the other outputs.  Never waits.
+/* Step 2: sorts by depth, makes the tile lists and blends; writes the other outputs.
+ * Give it step 1's outputs again: a colour that is not finite culls its Gaussian, and
+ * CUDA devices look at colours here.  Never waits.
  * An intersection buffer that cannot hold the frame makes it work in bands of
  * tiles, with the same result.  One that cannot hold the fullest tile is
  * GSC_ERROR_BUFFER_TOO_SMALL; where that is only known on the device, *overflow

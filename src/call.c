@@ -35,7 +35,8 @@ gsc_status gsc__raster_sizes(const gsc_context *context, const gsc__raster *rast
                              const gsc_raster_info *info, gsc_raster_info *sizes) {
     memset(sizes, 0, sizeof *sizes);
     sizes->struct_size = sizeof *sizes;
-    if (info && info->intersections > 0) {
+    if (info) {
+        sizes->visible = info->visible;
         sizes->intersections = info->intersections;
         sizes->intersections_bytes = info->intersections_bytes;
         sizes->intersections_min_bytes = info->intersections_min_bytes;

@@ -216,8 +216,12 @@ gsc_status gsc__raster_buffers_args(const gsc__checker *checker, const gsc_raste
 gsc_status gsc__raster_info_args(const gsc__checker *checker, const gsc_raster_info *theirs,
                                  gsc_raster_info *out) {
     GSC__TRY(gsc__args_copy(checker->function, "info", out, sizeof *out, theirs,
-                            GSC__SIZE_THROUGH(gsc_raster_info, backward_scratch_bytes)));
+                            GSC__SIZE_THROUGH(gsc_raster_info, visible)));
     out->struct_size = sizeof *out;
+    if (out->visible < 0 || out->visible > GSC__MAX_GAUSSIANS)
+        return gsc__fail(out->visible < 0 ? GSC_ERROR_INVALID_ARGUMENT : GSC_ERROR_OVERFLOW,
+                         "%s: info has %lld visible, expected 0 to %lld", checker->function,
+                         (long long)out->visible, (long long)GSC__MAX_GAUSSIANS);
     if (out->intersections >= 0 && out->intersections <= GSC__MAX_INTERSECTIONS) return GSC_OK;
     return gsc__fail(out->intersections < 0 ? GSC_ERROR_INVALID_ARGUMENT : GSC_ERROR_OVERFLOW,
                      "%s: info has %lld intersections, expected 0 to %lld", checker->function,

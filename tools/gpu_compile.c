@@ -83,14 +83,9 @@ static int compile(const nvrtc *api, const char *arch, const char *input, const 
                    int extra, char **extras) {
     const int ptx = strncmp(arch, "compute_", 8) == 0;
     char arch_option[64];
-    const char *options[64] = {arch_option,
-                               "--std=c++17",
-                               "-default-device",
-                               "--fmad=true",
-                               "-restrict",
-                               "-DGSC_IMAGE=1",
-                               "--extra-device-vectorization"};
-    int count = 7;
+    const char *options[64] = {arch_option, "--std=c++17",   "-default-device",
+                               "-restrict", "-DGSC_IMAGE=1", "--extra-device-vectorization"};
+    int count = 6;
     snprintf(arch_option, sizeof arch_option, "--gpu-architecture=%s", arch);
     for (int i = 0; i < extra && count < 64; ++i) options[count++] = extras[i];
     program code;

@@ -58,7 +58,7 @@ gsc_status gsc__cpu_raster_project(gsc_context *context, const gsc__raster *rast
                                    const gsc__raster_outputs *outputs, gsc_raster_info *info,
                                    void *stream) {
     gsc__state_layout layout;
-    int64_t total = 0, largest_frame = 0, largest_tile = 0;
+    int64_t total = 0, visible = 1, largest_frame = 0, largest_tile = 0;
     (void)stream;
     gsc__state_plan(raster, &layout);
     for (int32_t c = 0; c < raster->cameras; ++c) {
@@ -68,10 +68,12 @@ gsc_status gsc__cpu_raster_project(gsc_context *context, const gsc__raster *rast
                                     buffers->scratch));
         int64_t count = frame.header->intersections;
         total += count;
+        if (frame.header->visible > visible) visible = frame.header->visible;
         if (count > largest_frame) largest_frame = count;
         if (frame.header->largest_tile > largest_tile) largest_tile = frame.header->largest_tile;
     }
     if (!info) return GSC_OK;
+    info->visible = visible; /* 0 would mean that it is not known */
     info->intersections = total;
     /* Cameras follow each other through one buffer. */
     info->intersections_bytes = (size_t)largest_frame * sizeof(uint32_t);

@@ -21,8 +21,9 @@
 
 #define GSC__GPU_KERNELS(X)         \
     X(write, write)                 \
-    X(project, camera)              \
+    X(project, begin)               \
     X(project, project)             \
+    X(project, records)             \
     X(project, mark_visible)        \
     X(sort, scan_sums)              \
     X(sort, scan_top)               \
@@ -30,10 +31,11 @@
     X(sort, sort_histograms)        \
     X(sort, sort_rows)              \
     X(sort, sort_move)              \
+    X(bins, sum_pieces)             \
     X(bins, count_bins)             \
     X(bins, sum_bins)               \
+    X(bins, find_bins)              \
     X(bins, plan_bands)             \
-    X(bins, band_counts)            \
     X(bins, emit)                   \
     X(bins, order_bins)             \
     X(blend, blend)                 \

@@ -98,7 +98,7 @@ static gsc_status unproject(gsc_context *context, const gsc__raster *raster, int
                             const gsc__gpu_frame *frame, const float *sums, double *shares,
                             void *stream) {
     const int64_t n = raster->gaussians;
-    const uint32_t blocks = gsc__gpu_pieces(n, GSC__UNPROJECT_BLOCK);
+    const uint32_t blocks = gsc__gpu_pieces(layout->room, GSC__UNPROJECT_BLOCK);
     const bool camera = grads->view || grads->position;
     const gsc_k_unproject args = {
         .frame = *frame,
@@ -164,15 +164,15 @@ static gsc_status backward_frame(gsc_context *context, const gsc__raster *raster
                                  const gsc__raster_buffers *buffers, const gsc_raster_info *info,
                                  const gsc__raster_grads *grads, const gsc__gpu_layout *layout,
                                  void *stream) {
-    const size_t n = (size_t)raster->gaussians, sums_bytes = n * GSC__SUMS * sizeof(float);
+    const size_t sums_bytes = (size_t)layout->room * GSC__SUMS * sizeof(float);
     gsc__gpu_frame frame;
     gsc__gpu_bins bins;
-    gsc__gpu_frame_open(layout, buffers->state, index, &frame);
+    gsc__gpu_frame_open(layout, buffers, index, &frame);
     /* The sums stand before the lists' work space, which takes what is left. */
     gsc__gpu_cut cut = {buffers->scratch, 0};
     float *sums = gsc__gpu_take(&cut, sums_bytes);
     double *shares =
-        gsc__gpu_take(&cut, (size_t)gsc__gpu_pieces(raster->gaussians, GSC__UNPROJECT_BLOCK) *
+        gsc__gpu_take(&cut, (size_t)gsc__gpu_pieces(layout->room, GSC__UNPROJECT_BLOCK) *
                                 GSC__CAMERA_SHARES * sizeof(double));
     if (cut.at > buffers->scratch_bytes)
         return gsc__fail(GSC_ERROR_BUFFER_TOO_SMALL,
@@ -182,8 +182,8 @@ static gsc_status backward_frame(gsc_context *context, const gsc__raster *raster
     rest.scratch = (unsigned char *)buffers->scratch + cut.at;
     rest.scratch_bytes -= cut.at;
     GSC__TRY(gsc__gpu_memset(context, sums, 0, sums_bytes, stream, function));
-    GSC__TRY(
-        gsc__gpu_bins_plan(context, layout, &frame, &rest, info, NULL, &bins, stream, function));
+    GSC__TRY(gsc__gpu_bins_plan(context, layout, &frame, &rest, info, false, NULL, &bins, stream,
+                                function));
     gsc_k_unblend args = unblend_args(raster, index, grads, layout, &frame, &bins, sums);
     GSC__TRY(gsc__gpu_background(context, raster, index, layout, buffers->state, stream, function,
                                  &args.background));
@@ -197,7 +197,7 @@ gsc_status gsc__gpu_raster_backward(gsc_context *context, const gsc__raster *ras
                                     const gsc__raster_buffers *buffers, const gsc_raster_info *info,
                                     const gsc__raster_grads *grads, void *stream) {
     gsc__gpu_layout layout;
-    gsc__gpu_layout_plan(raster, &layout);
+    gsc__gpu_layout_plan(raster, info->visible, &layout);
     if (raster->flags & GSC_RASTER_DETERMINISTIC)
         return gsc__fail(GSC_ERROR_UNSUPPORTED,
                          "raster_backward: GSC_RASTER_DETERMINISTIC is not supported on CUDA "
@@ -206,6 +206,11 @@ gsc_status gsc__gpu_raster_backward(gsc_context *context, const gsc__raster *ras
         return gsc__fail(GSC_ERROR_STATE,
                          "raster_backward: info has layout %016llx, these args make %016llx",
                          (unsigned long long)info->layout, (unsigned long long)layout.hash);
+    if (buffers->intersections_bytes < layout.lists)
+        return gsc__fail(GSC_ERROR_BUFFER_TOO_SMALL,
+                         "raster_backward: intersections has %zu bytes, the visible Gaussians "
+                         "alone take %zu",
+                         buffers->intersections_bytes, layout.lists);
     if (!(raster->flags & GSC_RASTER_GRAD_ADD))
         GSC__TRY(clear_grads(context, raster, grads, stream));
     for (int32_t c = 0; c < raster->cameras; ++c)

@@ -15,24 +15,32 @@ static size_t histogram_words(int64_t count) {
 /* Scratch of the depth sort: two arrays of keys and one of values. */
 static size_t depth_sort_layout(const gsc__gpu_layout *layout, void *base, uint32_t **keys,
                                 uint32_t **other_keys, uint32_t **values, uint32_t **histograms) {
-    const size_t bytes = (size_t)layout->gaussians * sizeof(uint32_t);
+    const size_t bytes = (size_t)layout->room * sizeof(uint32_t);
     gsc__gpu_cut cut = {base, 0};
     *keys = gsc__gpu_take(&cut, bytes);
     *other_keys = gsc__gpu_take(&cut, bytes);
     *values = gsc__gpu_take(&cut, bytes);
-    *histograms = gsc__gpu_take(&cut, histogram_words(layout->gaussians) * sizeof(uint32_t));
+    *histograms = gsc__gpu_take(&cut, histogram_words(layout->room) * sizeof(uint32_t));
     return cut.at;
+}
+
+static size_t differences_bytes(const gsc__gpu_layout *layout) {
+    return (size_t)layout->grid.bins_y * (size_t)(layout->grid.bins_x + 1) * sizeof(int32_t);
+}
+
+/* A ticket and the blocks' look-back states. */
+static size_t emission_bytes(const gsc__gpu_layout *layout) {
+    return (1 + (size_t)gsc__gpu_pieces(layout->room, GSC__EMIT_BLOCK)) * sizeof(uint64_t);
 }
 
 static size_t bins_layout(const gsc__gpu_layout *layout, int64_t entries, uint32_t rounds,
                           void *base, gsc__gpu_bins *bins) {
-    const size_t n = (size_t)layout->gaussians, list = (size_t)entries * sizeof(uint32_t);
+    const size_t list = (size_t)entries * sizeof(uint32_t);
     gsc__gpu_cut cut = {base, 0};
     bins->bands = gsc__gpu_take(&cut, rounds * sizeof *bins->bands);
     bins->bin_order = gsc__gpu_take(&cut, (size_t)layout->grid.bins * sizeof(uint32_t));
-    bins->counts = gsc__gpu_take(&cut, n * sizeof(uint32_t));
-    bins->sums =
-        gsc__gpu_take(&cut, gsc__gpu_pieces(layout->gaussians, GSC__SCAN_PIECE) * sizeof(uint32_t));
+    bins->differences = gsc__gpu_take(&cut, differences_bytes(layout));
+    bins->emission = gsc__gpu_take(&cut, emission_bytes(layout));
     bins->keys = gsc__gpu_take(&cut, list);
     bins->other_keys = gsc__gpu_take(&cut, list);
     bins->other_values = gsc__gpu_take(&cut, list);
@@ -65,8 +73,8 @@ size_t gsc__gpu_statistics_bytes(const gsc__gpu_layout *layout) {
 }
 
 size_t gsc__gpu_sums_bytes(const gsc__gpu_layout *layout) {
-    const uint32_t blocks = gsc__gpu_pieces(layout->gaussians, GSC__UNPROJECT_BLOCK);
-    return 2 * 256 + (size_t)layout->gaussians * GSC__SUMS * sizeof(float) +
+    const uint32_t blocks = gsc__gpu_pieces(layout->room, GSC__UNPROJECT_BLOCK);
+    return 2 * 256 + (size_t)layout->room * GSC__SUMS * sizeof(float) +
            (size_t)blocks * GSC__CAMERA_SHARES * sizeof(double);
 }
 
@@ -84,7 +92,7 @@ gsc_status gsc__gpu_sort_depths(gsc_context *context, const gsc__gpu_layout *lay
                                 const gsc__gpu_frame *frame, void *scratch, void *stream,
                                 const char *function) {
     uint32_t *keys, *other_keys, *values;
-    gsc_k_sort sort = {.length = {&frame->header->visible, (uint32_t)layout->gaussians}};
+    gsc_k_sort sort = {.length = {&frame->header->visible, frame->room}};
     (void)depth_sort_layout(layout, scratch, &keys, &other_keys, &values, &sort.histograms);
     /* The bits of positive floats are ordered as they are. */
     const uint32_t *from_keys[4] = {(const uint32_t *)(const void *)frame->depths, keys, other_keys,
@@ -102,13 +110,27 @@ gsc_status gsc__gpu_sort_depths(gsc_context *context, const gsc__gpu_layout *lay
     return GSC_OK;
 }
 
+/* Offsets ahead of the lists. */
+static gsc_status count_bins(gsc_context *context, const gsc__gpu_layout *layout,
+                             const gsc__gpu_frame *frame, const gsc__gpu_bins *bins, void *stream,
+                             const char *function) {
+    const gsc_k_count_bins count = {*frame, layout->grid, bins->differences};
+    const gsc_k_sum_bins sum = {*frame, layout->grid, bins->differences};
+    GSC__TRY(gsc__gpu_memset(context, bins->differences, 0, differences_bytes(layout), stream,
+                             function));
+    GSC__TRY(LAUNCH(count_bins, gsc__gpu_pieces(layout->room, GSC__COUNT_PIECE), GSC__COUNT_BLOCK,
+                    count));
+    return LAUNCH(sum_bins, 1, 1024, sum);
+}
+
 gsc_status gsc__gpu_bins_plan(gsc_context *context, const gsc__gpu_layout *layout,
                               const gsc__gpu_frame *frame, const gsc__raster_buffers *buffers,
-                              const gsc_raster_info *info, int64_t *overflow, gsc__gpu_bins *bins,
-                              void *stream, const char *function) {
-    int64_t capacity = (int64_t)(buffers->intersections_bytes / sizeof(uint32_t));
+                              const gsc_raster_info *info, bool count, int64_t *overflow,
+                              gsc__gpu_bins *bins, void *stream, const char *function) {
+    int64_t capacity = gsc__gpu_list_entries(layout, buffers->intersections_bytes);
     /* Of the largest frame: info.intersections counts those of all cameras. */
-    const int64_t frame_entries = (int64_t)(info->intersections_bytes / sizeof(uint32_t));
+    const int64_t frame_entries = gsc__gpu_list_entries(layout, info->intersections_bytes);
+    const int64_t fullest = gsc__gpu_list_entries(layout, info->intersections_min_bytes);
     if (capacity > ENTRIES_MAX) capacity = ENTRIES_MAX;
     if (frame_entries > 0 && capacity > frame_entries) capacity = frame_entries;
     /* Less scratch than the lists could use makes smaller bands. */
@@ -116,36 +138,26 @@ gsc_status gsc__gpu_bins_plan(gsc_context *context, const gsc__gpu_layout *layou
            bins_layout(layout, capacity, ROUNDS_ROOM, NULL, bins) > buffers->scratch_bytes)
         capacity -= capacity / 8 + 1;
     int64_t rounds = rounds_for(frame_entries, capacity);
-    if (info->intersections_min_bytes > (size_t)capacity * sizeof(uint32_t) || rounds > ROUNDS_ROOM)
+    if (fullest > capacity || rounds > ROUNDS_ROOM)
         return gsc__fail(GSC_ERROR_BUFFER_TOO_SMALL,
                          "%s: intersections and scratch hold %lld entries, the fullest bin has "
-                         "%lld",
-                         function, (long long)capacity,
-                         (long long)(info->intersections_min_bytes / sizeof(uint32_t)));
+                         "up to %lld",
+                         function, (long long)capacity, (long long)fullest);
     bins->rounds = (uint32_t)rounds;
     bins->capacity = (uint32_t)capacity;
     (void)bins_layout(layout, capacity, ROUNDS_ROOM, buffers->scratch, bins);
-    bins->lists = buffers->intersections;
+    bins->lists = (uint32_t *)(void *)((unsigned char *)buffers->intersections + layout->lists);
+    if (count && bins->rounds > 1)
+        GSC__TRY(count_bins(context, layout, frame, bins, stream, function));
     const gsc_k_plan_bands plan = {.frame = *frame,
                                    .grid = layout->grid,
                                    .capacity = bins->capacity,
                                    .rounds = bins->rounds,
                                    .bands = bins->bands,
-                                   .overflow = overflow};
+                                   .overflow = overflow,
+                                   .record_bytes = (int64_t)layout->lists,
+                                   .cameras = layout->cameras};
     return LAUNCH(plan_bands, 1, 1, plan);
-}
-
-static gsc_status scan_counts(gsc_context *context, const gsc__gpu_layout *layout,
-                              const gsc__gpu_frame *frame, const gsc__gpu_bins *bins, void *stream,
-                              const char *function) {
-    const gsc_k_scan scan = {.length = {&frame->header->visible, (uint32_t)layout->gaussians},
-                             .input = bins->counts,
-                             .output = bins->counts,
-                             .sums = bins->sums};
-    const uint32_t pieces = gsc__gpu_pieces(layout->gaussians, GSC__SCAN_PIECE);
-    GSC__TRY(LAUNCH(scan_sums, pieces, GSC__SCAN_BLOCK, scan));
-    GSC__TRY(LAUNCH(scan_top, 1, 1024, scan));
-    return LAUNCH(scan_pieces, pieces, GSC__SCAN_BLOCK, scan);
 }
 
 static uint32_t passes_for(uint32_t bins) {
@@ -165,26 +177,32 @@ gsc_status gsc__gpu_bins_fill(gsc_context *context, const gsc__gpu_layout *layou
                               const gsc__gpu_frame *frame, const gsc__gpu_bins *bins,
                               uint32_t round, void *stream, const char *function) {
     const gsc__gpu_band *band = bins->bands + round;
-    const uint32_t blocks = gsc__gpu_pieces(layout->gaussians, 256);
-    const gsc_k_band_counts counts = {*frame, layout->grid, band, bins->counts};
-    GSC__TRY(LAUNCH(band_counts, blocks, 256, counts));
-    GSC__TRY(scan_counts(context, layout, frame, bins, stream, function));
     /* An even number of passes starts in the lists, an odd one beside them. */
     const uint32_t passes = passes_for((uint32_t)layout->grid.bins);
     uint32_t *values[2] = {bins->lists, bins->other_values};
     uint32_t *keys[2] = {bins->keys, bins->other_keys};
     uint32_t at = passes & 1;
-    const gsc_k_emit emit = {*frame, layout->grid, band, bins->counts, keys[at], values[at]};
-    GSC__TRY(
-        LAUNCH(emit, gsc__gpu_pieces(layout->gaussians, GSC__EMIT_BLOCK), GSC__EMIT_BLOCK, emit));
+    const gsc_k_emit emit = {.frame = *frame,
+                             .grid = layout->grid,
+                             .band = band,
+                             .ticket = (uint32_t *)(void *)bins->emission,
+                             .blocks = (uint64_t *)(void *)bins->emission + 1,
+                             .keys = keys[at],
+                             .values = values[at]};
+    GSC__TRY(gsc__gpu_memset(context, bins->emission, 0, emission_bytes(layout), stream, function));
+    GSC__TRY(LAUNCH(emit, gsc__gpu_pieces(layout->room, GSC__EMIT_BLOCK), GSC__EMIT_BLOCK, emit));
     gsc_k_sort sort = {.length = {&band->entries, bins->capacity}, .histograms = bins->histograms};
     for (uint32_t pass = 0; pass < passes; ++pass, at ^= 1) {
         sort.keys = keys[at];
         sort.values = values[at];
-        sort.out_keys = pass + 1 < passes ? keys[at ^ 1] : NULL;
+        sort.out_keys = keys[at ^ 1];
         sort.out_values = values[at ^ 1];
         sort.shift = 8 * pass;
         GSC__TRY(sort_pass(context, &sort, stream, function));
+    }
+    if (bins->rounds == 1) {
+        const gsc_k_find_bins find = {*frame, layout->grid, band, keys[at]};
+        GSC__TRY(LAUNCH(find_bins, gsc__gpu_pieces(layout->grid.bins + 1, 256), 256, find));
     }
     return gsc__gpu_bins_order(context, frame, bins, round, stream, function);
 }

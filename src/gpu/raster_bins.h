@@ -12,8 +12,8 @@ typedef struct gsc__gpu_bins {
     uint32_t *lists;      /* [capacity] in intersections */
     uint32_t capacity;
     /* work space */
-    uint32_t *counts; /* [N] entries of each record, then where they begin */
-    uint32_t *sums;   /* of the scan */
+    int32_t *differences;                       /* [bins_y, bins_x + 1] */
+    unsigned char *emission;                    /* ticket, then look-back states [blocks] */
     uint32_t *keys, *other_keys, *other_values; /* [capacity] */
     uint32_t *histograms;
     void *rest; /* the scratch behind all this */
@@ -32,11 +32,12 @@ gsc_status gsc__gpu_sort_depths(gsc_context *context, const gsc__gpu_layout *lay
                                 const char *function);
 
 /* Lays out the scratch and cuts the frame into bands that the intersection buffer holds.
- * GSC_ERROR_BUFFER_TOO_SMALL where info says that a bin does not fit. */
+ * count: the offsets are not known yet, as they are when a frame was drawn before.
+ * GSC_ERROR_BUFFER_TOO_SMALL where info says that a bin may not fit. */
 gsc_status gsc__gpu_bins_plan(gsc_context *context, const gsc__gpu_layout *layout,
                               const gsc__gpu_frame *frame, const gsc__raster_buffers *buffers,
-                              const gsc_raster_info *info, int64_t *overflow, gsc__gpu_bins *bins,
-                              void *stream, const char *function);
+                              const gsc_raster_info *info, bool count, int64_t *overflow,
+                              gsc__gpu_bins *bins, void *stream, const char *function);
 
 /* Makes bin_order of one round. */
 gsc_status gsc__gpu_bins_order(gsc_context *context, const gsc__gpu_frame *frame,

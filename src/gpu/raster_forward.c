@@ -8,24 +8,17 @@
 
 #define SIDE_MAX 65536 /* pixel numbers take 16 bits of a record */
 
-/* Scratch of project: look-back states, and marks along the rows of bins. */
-typedef struct project_scratch {
-    uint64_t *blocks;     /* [blocks] */
-    int32_t *differences; /* [bins_y, bins_x + 1] */
-    size_t bytes;
-} project_scratch;
+/* Pairs of each piece. */
+static size_t project_scratch_bytes(const gsc__gpu_layout *layout) {
+    return gsc__gpu_pieces(layout->gaussians, GSC__PIECE) * sizeof(uint32_t);
+}
 
-/* Behind it stands the depth sort's own scratch. */
-static project_scratch project_layout(const gsc__gpu_layout *layout, void *base) {
-    gsc__gpu_cut cut = {base, 0};
-    project_scratch s;
-    uint32_t blocks = gsc__gpu_pieces(layout->gaussians, GSC__PROJECT_BLOCK);
-    s.blocks = gsc__gpu_take(&cut, (size_t)blocks * sizeof *s.blocks);
-    s.differences =
-        gsc__gpu_take(&cut, (size_t)layout->grid.bins_y * (size_t)(layout->grid.bins_x + 1) *
-                                sizeof *s.differences);
-    s.bytes = cut.at;
-    return s;
+/* Depth sort and lists use the same scratch, one after the other. */
+static size_t render_scratch_bytes(const gsc__gpu_layout *layout, int64_t entries) {
+    const size_t sort = gsc__gpu_sort_scratch_bytes(layout);
+    const size_t lists =
+        gsc__gpu_bins_scratch_bytes(layout, entries) + gsc__gpu_statistics_bytes(layout);
+    return sort > lists ? sort : lists;
 }
 
 gsc_status gsc__gpu_raster_sizes(const gsc_context *context, const gsc__raster *raster,
@@ -36,37 +29,36 @@ gsc_status gsc__gpu_raster_sizes(const gsc_context *context, const gsc__raster *
         return gsc__fail(GSC_ERROR_UNSUPPORTED,
                          "raster: the image is %d x %d, a CUDA device draws at most %d x %d",
                          raster->width, raster->height, SIDE_MAX, SIDE_MAX);
-    gsc__gpu_layout_plan(raster, &layout);
-    /* Of the largest frame once project has counted, else all may be in one. */
-    if (info->intersections_bytes == 0)
-        info->intersections_bytes = (size_t)info->intersections * sizeof(uint32_t);
-    const int64_t entries = (int64_t)(info->intersections_bytes / sizeof(uint32_t));
-    const size_t project =
-        project_layout(&layout, NULL).bytes + gsc__gpu_sort_scratch_bytes(&layout);
-    const size_t render =
-        gsc__gpu_bins_scratch_bytes(&layout, entries) + gsc__gpu_statistics_bytes(&layout);
+    gsc__gpu_layout_plan(raster, info->visible, &layout);
     info->layout = layout.hash;
     info->state_bytes = layout.bytes;
-    info->forward_scratch_bytes = project > render ? project : render;
+    info->forward_scratch_bytes = project_scratch_bytes(&layout);
+    if (info->visible == 0 && info->intersections == 0) return GSC_OK;
+    /* Of the largest frame once project has counted, else all may be in one. */
+    if (info->intersections_bytes == 0)
+        info->intersections_bytes = layout.lists + (size_t)info->intersections * sizeof(uint32_t);
+    const int64_t entries = gsc__gpu_list_entries(&layout, info->intersections_bytes);
+    const size_t render = render_scratch_bytes(&layout, entries);
+    if (render > info->forward_scratch_bytes) info->forward_scratch_bytes = render;
     info->backward_scratch_bytes =
         gsc__gpu_bins_scratch_bytes(&layout, entries) + gsc__gpu_sums_bytes(&layout);
     return GSC_OK;
 }
 
-static gsc_status load_camera(gsc_context *context, const gsc__raster *raster, int32_t index,
+static gsc_status begin_frame(gsc_context *context, const gsc__raster *raster, int32_t index,
                               const gsc__gpu_layout *layout, const gsc__gpu_frame *frame,
                               void *stream, const char *function) {
-    gsc_k_camera args = {.camera = frame->camera,
-                         .header = frame->header,
-                         .magic = GSC__GPU_STATE_MAGIC,
-                         .layout = layout->hash};
+    gsc_k_begin args = {.camera = frame->camera,
+                        .header = frame->header,
+                        .magic = GSC__GPU_STATE_MAGIC,
+                        .layout = layout->hash};
     gsc__gpu_camera_source_of(raster, index, &args.source);
-    return LAUNCH(camera, 1, 1, args);
+    return LAUNCH(begin, 1, 1, args);
 }
 
 static gsc_k_project project_args(const gsc__raster *raster, int32_t index,
                                   const gsc__raster_outputs *outputs, const gsc__gpu_layout *layout,
-                                  const gsc__gpu_frame *frame, uint64_t *blocks) {
+                                  const gsc__gpu_frame *frame) {
     const int64_t n = raster->gaussians, at = index * n;
     gsc_k_project args = {
         .frame = *frame,
@@ -86,7 +78,6 @@ static gsc_k_project project_args(const gsc__raster *raster, int32_t index,
         .colors = raster->colors ? raster->colors + index * raster->colors_stride : NULL,
         .sh = raster->sh,
         .sh_dc = raster->sh_dc,
-        .blocks = blocks,
         .radii = outputs->radii ? outputs->radii + at * outputs->radii_axes : NULL,
         .radii_axes = outputs->radii_axes,
         .means2d = outputs->means2d ? outputs->means2d + 2 * at : NULL,
@@ -101,26 +92,21 @@ static gsc_status project_frame(gsc_context *context, const gsc__raster *raster,
                                 const gsc__raster_outputs *outputs, const gsc__gpu_layout *layout,
                                 void *stream) {
     static const char function[] = "raster_project";
-    const uint32_t blocks = gsc__gpu_pieces(raster->gaussians, GSC__PROJECT_BLOCK);
-    const project_scratch scratch = project_layout(layout, buffers->scratch);
+    const uint32_t pieces = gsc__gpu_pieces(raster->gaussians, GSC__PIECE);
     gsc__gpu_frame frame;
-    gsc__gpu_frame_open(layout, buffers->state, index, &frame);
-    GSC__TRY(gsc__gpu_memset(context, frame.header, 0, sizeof *frame.header, stream, function));
-    GSC__TRY(gsc__gpu_memset(context, buffers->scratch, 0, scratch.bytes, stream, function));
-    GSC__TRY(load_camera(context, raster, index, layout, &frame, stream, function));
-    const gsc_k_project project =
-        project_args(raster, index, outputs, layout, &frame, scratch.blocks);
-    GSC__TRY(LAUNCH(project, blocks, GSC__PROJECT_BLOCK, project));
-    const gsc_k_count_bins count = {frame, layout->grid, scratch.differences};
-    GSC__TRY(LAUNCH(count_bins, gsc__gpu_pieces(raster->gaussians, GSC__COUNT_PIECE),
-                    GSC__COUNT_BLOCK, count));
-    const gsc_k_sum_bins sum = {frame, layout->grid, scratch.differences};
-    return LAUNCH(sum_bins, 1, 1024, sum);
+    gsc__gpu_frame_open(layout, buffers, index, &frame);
+    GSC__TRY(begin_frame(context, raster, index, layout, &frame, stream, function));
+    gsc_k_project project = project_args(raster, index, outputs, layout, &frame);
+    project.pairs = buffers->scratch;
+    GSC__TRY(LAUNCH(project, pieces, GSC__PIECE, project));
+    const gsc_k_sum_pieces sum = {frame, buffers->scratch, pieces};
+    return LAUNCH(sum_pieces, 1, 1024, sum);
 }
 
 /* What the cameras' headers said. */
 typedef struct frame_totals {
-    int64_t total, largest_frame, largest_bin;
+    int64_t total, visible, largest_frame;
+    int64_t fullest_bin; /* at most: a bin holds a Gaussian once */
 } frame_totals;
 
 static gsc_status add_header(const gsc__gpu_header *header, frame_totals *totals) {
@@ -128,34 +114,28 @@ static gsc_status add_header(const gsc__gpu_header *header, frame_totals *totals
         return gsc__fail(GSC_ERROR_INVALID_ARGUMENT,
                          "raster_project: means holds a point outside the near and far planes, "
                          "but GSC_RASTER_PREFILTERED promises none");
-    const int64_t intersections = (int64_t)header->intersections;
+    const int64_t intersections = (int64_t)header->intersections, visible = header->visible;
+    const int64_t fullest = visible < intersections ? visible : intersections;
     totals->total += intersections;
+    if (visible > totals->visible) totals->visible = visible;
     if (intersections > totals->largest_frame) totals->largest_frame = intersections;
-    if ((int64_t)header->largest_bin > totals->largest_bin)
-        totals->largest_bin = (int64_t)header->largest_bin;
+    if (fullest > totals->fullest_bin) totals->fullest_bin = fullest;
     return GSC_OK;
 }
 
-/* The documented wait is for the header alone: the depth sort runs on meanwhile. */
-static gsc_status sort_frame(gsc_context *context, int32_t index,
-                             const gsc__raster_buffers *buffers, const gsc__gpu_layout *layout,
-                             frame_totals *totals, void *stream) {
-    static const char function[] = "raster_project";
-    void *sort_scratch = (unsigned char *)buffers->scratch + project_layout(layout, NULL).bytes;
-    gsc__gpu_frame frame;
-    gsc__gpu_reading reading;
-    gsc__gpu_frame_open(layout, buffers->state, index, &frame);
-    if (!totals)
-        return gsc__gpu_sort_depths(context, layout, &frame, sort_scratch, stream, function);
-    GSC__TRY(gsc__gpu_read_begin(context, &reading, frame.header, sizeof(gsc__gpu_header), stream,
-                                 function));
-    gsc_status sorted =
-        gsc__gpu_sort_depths(context, layout, &frame, sort_scratch, stream, function);
-    GSC__TRY(gsc__gpu_read_end(context, &reading, sizeof(gsc__gpu_header), function));
-    GSC__TRY(sorted);
-    gsc__gpu_header header;
-    memcpy(&header, reading.data, sizeof header);
-    return add_header(&header, totals);
+/* The documented wait: for the last of the headers, and so for all. */
+static gsc_status read_headers(gsc_context *context, const gsc__raster *raster,
+                               const gsc__raster_buffers *buffers, const gsc__gpu_layout *layout,
+                               frame_totals *totals, void *stream) {
+    for (int32_t c = 0; c < raster->cameras; ++c) {
+        gsc__gpu_frame frame;
+        gsc__gpu_header header;
+        gsc__gpu_frame_open(layout, buffers, c, &frame);
+        GSC__TRY(
+            gsc__gpu_read(context, &header, frame.header, sizeof header, stream, "raster_project"));
+        GSC__TRY(add_header(&header, totals));
+    }
+    return GSC_OK;
 }
 
 gsc_status gsc__gpu_raster_project(gsc_context *context, const gsc__raster *raster,
@@ -163,17 +143,18 @@ gsc_status gsc__gpu_raster_project(gsc_context *context, const gsc__raster *rast
                                    const gsc__raster_outputs *outputs, gsc_raster_info *info,
                                    void *stream) {
     gsc__gpu_layout layout;
-    frame_totals totals = {0, 0, 0};
-    gsc__gpu_layout_plan(raster, &layout);
-    for (int32_t c = 0; c < raster->cameras; ++c) {
+    frame_totals totals = {0, 1, 0, 0}; /* visible 0 would mean that it is not known */
+    gsc__gpu_layout_plan(raster, 0, &layout);
+    for (int32_t c = 0; c < raster->cameras; ++c)
         GSC__TRY(project_frame(context, raster, c, buffers, outputs, &layout, stream));
-        GSC__TRY(sort_frame(context, c, buffers, &layout, info ? &totals : NULL, stream));
-    }
     if (!info) return GSC_OK;
-    /* Cameras follow each other through one buffer, and so through one scratch. */
+    GSC__TRY(read_headers(context, raster, buffers, &layout, &totals, stream));
+    /* Cameras follow each other through one list buffer, and so through one scratch. */
+    gsc__gpu_layout_plan(raster, totals.visible, &layout);
+    info->visible = totals.visible;
     info->intersections = totals.total;
-    info->intersections_bytes = (size_t)totals.largest_frame * sizeof(uint32_t);
-    info->intersections_min_bytes = (size_t)totals.largest_bin * sizeof(uint32_t);
+    info->intersections_bytes = layout.lists + (size_t)totals.largest_frame * sizeof(uint32_t);
+    info->intersections_min_bytes = layout.lists + (size_t)totals.fullest_bin * sizeof(uint32_t);
     return gsc__gpu_raster_sizes(context, raster, info);
 }
 
@@ -277,6 +258,23 @@ static gsc_status blend_bands(gsc_context *context, const gsc__raster *raster,
     return GSC_OK;
 }
 
+/* Records of the visible Gaussians, and their order by depth. */
+static gsc_status make_records(gsc_context *context, const gsc__raster *raster, int32_t index,
+                               const gsc__raster_buffers *buffers,
+                               const gsc__raster_outputs *outputs, const gsc__gpu_layout *layout,
+                               const gsc__gpu_frame *frame, void *stream) {
+    static const char function[] = "raster_render";
+    const gsc_k_project project = project_args(raster, index, outputs, layout, frame);
+    const uint32_t blocks = gsc__gpu_pieces(raster->gaussians, GSC__RECORD_PIECES * GSC__PIECE);
+    const size_t needed = gsc__gpu_sort_scratch_bytes(layout);
+    if (needed > buffers->scratch_bytes)
+        return gsc__fail(GSC_ERROR_BUFFER_TOO_SMALL,
+                         "%s: scratch has %zu bytes, expected at least %zu", function,
+                         buffers->scratch_bytes, needed);
+    GSC__TRY(LAUNCH(records, blocks, GSC__PIECE, project));
+    return gsc__gpu_sort_depths(context, layout, frame, buffers->scratch, stream, function);
+}
+
 static gsc_status render_frame(gsc_context *context, const gsc__raster *raster, int32_t index,
                                const gsc__raster_buffers *buffers,
                                const gsc__raster_outputs *outputs, const gsc__gpu_layout *layout,
@@ -284,9 +282,10 @@ static gsc_status render_frame(gsc_context *context, const gsc__raster *raster, 
     static const char function[] = "raster_render";
     gsc__gpu_frame frame;
     gsc__gpu_bins bins;
-    gsc__gpu_frame_open(layout, buffers->state, index, &frame);
-    GSC__TRY(gsc__gpu_bins_plan(context, layout, &frame, buffers, info, overflow, &bins, stream,
-                                function));
+    gsc__gpu_frame_open(layout, buffers, index, &frame);
+    GSC__TRY(make_records(context, raster, index, buffers, outputs, layout, &frame, stream));
+    GSC__TRY(gsc__gpu_bins_plan(context, layout, &frame, buffers, info, true, overflow, &bins,
+                                stream, function));
     gsc_k_blend blend = blend_args(raster, index, outputs, layout, &frame, &bins);
     GSC__TRY(gsc__gpu_background(context, raster, index, layout, buffers->state, stream, function,
                                  &blend.background));
@@ -304,7 +303,12 @@ gsc_status gsc__gpu_raster_render(gsc_context *context, const gsc__raster *raste
                                   const gsc__raster_outputs *outputs, const gsc_raster_info *info,
                                   int64_t *overflow, void *stream) {
     gsc__gpu_layout layout;
-    gsc__gpu_layout_plan(raster, &layout);
+    gsc__gpu_layout_plan(raster, info->visible, &layout);
+    if (buffers->intersections_bytes < layout.lists)
+        return gsc__fail(GSC_ERROR_BUFFER_TOO_SMALL,
+                         "raster_render: intersections has %zu bytes, the visible Gaussians alone "
+                         "take %zu",
+                         buffers->intersections_bytes, layout.lists);
     for (int32_t c = 0; c < raster->cameras; ++c)
         GSC__TRY(
             render_frame(context, raster, c, buffers, outputs, &layout, info, overflow, stream));

@@ -36,10 +36,45 @@ static uint64_t hash_layout(const gsc__raster *raster, const gsc__gpu_layout *la
     return hash;
 }
 
-void gsc__gpu_layout_plan(const gsc__raster *raster, gsc__gpu_layout *layout) {
-    const size_t n = (size_t)raster->gaussians;
-    gsc__gpu_grid *grid = &layout->grid;
+static void plan_state(const gsc__raster *raster, gsc__gpu_layout *layout) {
+    const size_t pieces = gsc__gpu_pieces(raster->gaussians, GSC__PIECE);
     gsc__gpu_cut cut = {NULL, 0};
+    gsc__gpu_take(&cut, sizeof(gsc__gpu_header));
+    layout->camera = cut.at;
+    gsc__gpu_take(&cut, sizeof(gsc__camera));
+    layout->background = cut.at;
+    gsc__gpu_take(&cut, (size_t)raster->channels * sizeof(float));
+    layout->seen = cut.at;
+    gsc__gpu_take(&cut, pieces * (GSC__PIECE / 32) * sizeof(uint32_t));
+    layout->firsts = cut.at;
+    gsc__gpu_take(&cut, (pieces + 1) * sizeof(uint32_t));
+    layout->offsets = cut.at;
+    gsc__gpu_take(&cut, ((size_t)layout->grid.bins + 1) * sizeof(uint64_t));
+    layout->final_t = cut.at;
+    gsc__gpu_take(&cut, (size_t)layout->pixels * sizeof(float));
+    layout->walked = cut.at;
+    gsc__gpu_take(&cut, (size_t)layout->pixels * sizeof(uint32_t));
+    layout->camera_bytes = cut.at;
+    layout->bytes = cut.at * (size_t)raster->cameras;
+}
+
+static void plan_records(const gsc__raster *raster, int64_t visible, gsc__gpu_layout *layout) {
+    gsc__gpu_cut cut = {NULL, 0};
+    layout->room = visible > 0 && visible < raster->gaussians ? visible : raster->gaussians;
+    const size_t room = (size_t)layout->room;
+    gsc__gpu_take(&cut, room * sizeof(gsc__gpu_record));
+    layout->depths = cut.at;
+    gsc__gpu_take(&cut, room * sizeof(float));
+    layout->order = cut.at;
+    gsc__gpu_take(&cut, room * sizeof(uint32_t));
+    layout->gates = cut.at;
+    gsc__gpu_take(&cut, room);
+    layout->part_bytes = cut.at;
+    layout->lists = cut.at * (size_t)raster->cameras;
+}
+
+void gsc__gpu_layout_plan(const gsc__raster *raster, int64_t visible, gsc__gpu_layout *layout) {
+    gsc__gpu_grid *grid = &layout->grid;
     grid->width = raster->width;
     grid->height = raster->height;
     grid->shift_x = shift_x_of(raster);
@@ -48,46 +83,31 @@ void gsc__gpu_layout_plan(const gsc__raster *raster, gsc__gpu_layout *layout) {
     grid->bins_y = (raster->height + (1 << SHIFT_Y) - 1) >> SHIFT_Y;
     grid->bins = grid->bins_x * grid->bins_y;
     layout->gaussians = raster->gaussians;
+    layout->cameras = raster->cameras;
     layout->pixels = (int64_t)raster->width * raster->height;
-    gsc__gpu_take(&cut, sizeof(gsc__gpu_header));
-    layout->camera = cut.at;
-    gsc__gpu_take(&cut, sizeof(gsc__camera));
-    layout->background = cut.at;
-    gsc__gpu_take(&cut, (size_t)raster->channels * sizeof(float));
-    layout->records = cut.at;
-    gsc__gpu_take(&cut, n * sizeof(gsc__gpu_record));
-    layout->depths = cut.at;
-    gsc__gpu_take(&cut, n * sizeof(float));
-    layout->counts = cut.at;
-    gsc__gpu_take(&cut, n * sizeof(uint32_t));
-    layout->gates = cut.at;
-    gsc__gpu_take(&cut, n);
-    layout->order = cut.at;
-    gsc__gpu_take(&cut, n * sizeof(uint32_t));
-    layout->offsets = cut.at;
-    gsc__gpu_take(&cut, ((size_t)grid->bins + 1) * sizeof(uint64_t));
-    layout->final_t = cut.at;
-    gsc__gpu_take(&cut, (size_t)layout->pixels * sizeof(float));
-    layout->walked = cut.at;
-    gsc__gpu_take(&cut, (size_t)layout->pixels * sizeof(uint32_t));
-    layout->camera_bytes = cut.at;
-    layout->bytes = cut.at * (size_t)raster->cameras;
+    plan_state(raster, layout);
+    plan_records(raster, visible, layout);
     layout->hash = hash_layout(raster, layout);
 }
 
-void gsc__gpu_frame_open(const gsc__gpu_layout *layout, void *state, int32_t camera,
-                         gsc__gpu_frame *frame) {
-    unsigned char *base = (unsigned char *)state + (size_t)camera * layout->camera_bytes;
+void gsc__gpu_frame_open(const gsc__gpu_layout *layout, const gsc__raster_buffers *buffers,
+                         int32_t camera, gsc__gpu_frame *frame) {
+    unsigned char *base = (unsigned char *)buffers->state + (size_t)camera * layout->camera_bytes;
+    memset(frame, 0, sizeof *frame);
     frame->header = (gsc__gpu_header *)(void *)base;
     frame->camera = (gsc__camera *)(void *)(base + layout->camera);
-    frame->records = (gsc__gpu_record *)(void *)(base + layout->records);
-    frame->depths = (float *)(void *)(base + layout->depths);
-    frame->counts = (uint32_t *)(void *)(base + layout->counts);
-    frame->gates = base + layout->gates;
-    frame->order = (uint32_t *)(void *)(base + layout->order);
+    frame->seen = (uint32_t *)(void *)(base + layout->seen);
+    frame->firsts = (uint32_t *)(void *)(base + layout->firsts);
     frame->offsets = (uint64_t *)(void *)(base + layout->offsets);
     frame->final_t = (float *)(void *)(base + layout->final_t);
     frame->walked = (uint32_t *)(void *)(base + layout->walked);
+    if (!buffers->intersections) return;
+    base = (unsigned char *)buffers->intersections + (size_t)camera * layout->part_bytes;
+    frame->room = (uint32_t)layout->room;
+    frame->records = (gsc__gpu_record *)(void *)base;
+    frame->depths = (float *)(void *)(base + layout->depths);
+    frame->order = (uint32_t *)(void *)(base + layout->order);
+    frame->gates = base + layout->gates;
 }
 
 gsc_status gsc__gpu_background(gsc_context *context, const gsc__raster *raster, int32_t index,

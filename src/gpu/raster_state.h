@@ -1,7 +1,10 @@
 /* Byte layout of the CUDA rasterizer's buffers.
  *
- * state holds, per camera, what cuda/kernels.h calls a frame.  intersections holds the
- * lists of the bins.  Sizes come from the arguments alone. */
+ * What cuda/kernels.h calls a frame stands in two of them, per camera: in state, whose
+ * size comes from the arguments alone, what has to do with pixels, bins and pieces of
+ * Gaussians; at the beginning of intersections, which are allocated when project has
+ * counted, what there is of each visible Gaussian.  The lists of the bins stand behind
+ * that, one camera's at a time. */
 #ifndef GSC_GPU_RASTER_STATE_H
 #define GSC_GPU_RASTER_STATE_H
 
@@ -11,20 +14,25 @@
 typedef struct gsc__gpu_layout {
     gsc__gpu_grid grid;
     int64_t gaussians, pixels;
-    size_t camera, background, records, depths, counts, gates, order, offsets, final_t,
-        walked; /* bytes */
+    int64_t room; /* records of a camera */
+    int32_t cameras;
+    size_t camera, background, seen, firsts, offsets, final_t, walked; /* bytes, in state */
     size_t camera_bytes, bytes;
+    size_t depths, order, gates; /* bytes, in a camera's part of intersections */
+    size_t part_bytes, lists;    /* of such a part; where the lists begin */
     uint64_t hash;
 } gsc__gpu_layout;
 
-void gsc__gpu_layout_plan(const gsc__raster *raster, gsc__gpu_layout *layout);
+/* visible: the most Gaussians that a camera sees; 0: not known, there is room for all. */
+void gsc__gpu_layout_plan(const gsc__raster *raster, int64_t visible, gsc__gpu_layout *layout);
 /* Where a camera's background is: the caller's, or for one on the host a copy in the
  * state.  NULL without one. */
 gsc_status gsc__gpu_background(gsc_context *context, const gsc__raster *raster, int32_t index,
                                const gsc__gpu_layout *layout, void *state, void *stream,
                                const char *function, const float **background);
-void gsc__gpu_frame_open(const gsc__gpu_layout *layout, void *state, int32_t camera,
-                         gsc__gpu_frame *frame);
+/* Without intersections, as before project has counted, there is no room for records. */
+void gsc__gpu_frame_open(const gsc__gpu_layout *layout, const gsc__raster_buffers *buffers,
+                         int32_t camera, gsc__gpu_frame *frame);
 
 /* Camera `index` as kernels take it. */
 void gsc__gpu_camera_source_of(const gsc__raster *raster, int32_t index,
@@ -38,6 +46,11 @@ typedef struct gsc__gpu_cut {
     size_t at;
 } gsc__gpu_cut;
 void *gsc__gpu_take(gsc__gpu_cut *cut, size_t bytes);
+
+/* List entries that an intersection buffer of so many bytes holds behind the records. */
+static inline int64_t gsc__gpu_list_entries(const gsc__gpu_layout *layout, size_t bytes) {
+    return bytes > layout->lists ? (int64_t)((bytes - layout->lists) / sizeof(uint32_t)) : 0;
+}
 
 static inline uint32_t gsc__gpu_pieces(int64_t count, int64_t piece) {
     return (uint32_t)((count + piece - 1) / piece);

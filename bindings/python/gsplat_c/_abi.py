@@ -147,8 +147,8 @@ STRUCTS = {
         },
     ),
     "gsc_raster_info": (
-        64,
-        "=QQqQQQQQ",
+        72,
+        "=QQqQQQQQq",
         {
             "struct_size": 0,
             "layout": 8,
@@ -158,6 +158,7 @@ STRUCTS = {
             "intersections_min_bytes": 40,
             "forward_scratch_bytes": 48,
             "backward_scratch_bytes": 56,
+            "visible": 64,
         },
     ),
     "gsc_raster_grads": (

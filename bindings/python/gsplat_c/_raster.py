@@ -216,15 +216,16 @@ def rasterize_forward(
         plan = _plan(block, info)
         state = arrays.bytes(plan["state_bytes"], like)
         state_view = pack_output(block, state, "state")
-        scratch = _scratch(block, start, plan["forward_scratch_bytes"])
+        memory, scratch = _scratch(block, start, plan["forward_scratch_bytes"])
         status = lib.gsc_raster_project(start.context, start.args,
                                         _BUFFERS.pack(block, state_view, 0, scratch),
                                         start.outputs, info, start.stream)
+        del memory  # so that what follows can have it
         if status:
             fail(status)
         plan = _plan(block, info)
         lists = arrays.bytes(_list_bytes(plan, max_intersections_bytes), like)
-        scratch = _scratch(block, start, plan["forward_scratch_bytes"])
+        memory, scratch = _scratch(block, start, plan["forward_scratch_bytes"])
         buffers = _BUFFERS.pack(block, state_view, pack_output(block, lists, "intersections"),
                                 scratch)
         status = lib.gsc_raster_render(start.context, start.args, buffers, start.outputs, info, 0,
@@ -244,12 +245,12 @@ def _list_bytes(plan, limit):
 
 
 def _scratch(block, start, size):
-    """Scratch memory from torch's allocator on a GPU; else NULL, the library's own."""
+    """Scratch memory from torch's allocator on a GPU and its view; else NULL, the library's
+    own.  Freed while the device still uses it: the allocator goes by streams, too."""
     if start.device[0] == CPU or not size:
-        return 0
+        return None, 0
     memory = start.arrays.bytes(size, start.like)
-    block.keep.append(memory)
-    return pack_output(block, memory, "scratch")
+    return memory, pack_output(block, memory, "scratch")
 
 
 def rasterize_backward(
