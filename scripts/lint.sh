@@ -20,5 +20,12 @@ tidy() {
         tidy "-std=c11 -Iinclude -Ibuild-lint/clang $*"
 }
 find src/cpu -name '*.c' ! -name dispatch.c | sort | tidy -DGSC_ISA=avx2 -mavx2 -mfma -mbmi2
-find src tools examples -name '*.c' ! -path 'src/cpu/*' | sort | tidy
+runtime=$(ls -d .venv/lib/python3*/site-packages/nvidia/cuda_runtime/include 2>/dev/null |
+    head -n 1)
+if [ -n "$runtime" ]; then
+    find tools examples -name '*_cuda.c' | sort | tidy -isystem "$runtime" -isystem tools/cuda
+else
+    say "no CUDA Runtime: what uses it is left out"
+fi
+find src tools examples -name '*.c' ! -path 'src/cpu/*' ! -name '*_cuda.c' | sort | tidy
 say "lint: clean"

@@ -3,13 +3,15 @@
 #
 #   scripts/setup.sh demo     compiler, meson, ninja, cJSON, libpng
 #   scripts/setup.sh test     the same, cmocka, g++, valgrind, and .venv with
-#                             numpy, pytest, torch and NVRTC
-#   scripts/setup.sh lint     the same as demo, clang, clang-format and clang-tidy
+#                             numpy, pytest, torch, NVRTC and the CUDA Runtime
+#   scripts/setup.sh lint     the same as demo, clang, clang-format and clang-tidy, and
+#                             .venv with the CUDA Runtime
 #
 # On Debian and Ubuntu it calls apt-get (through sudo if need be); elsewhere it says
 # what to install.  Quick when everything is there.
 #
-#   GSPLAT_C_CUDA=0             no NVRTC in .venv: the library is built for the CPU only
+#   GSPLAT_C_CUDA=0             no NVRTC and no CUDA Runtime in .venv: the library and the
+#                               command are built for the CPU only
 #   GSPLAT_C_TORCH=0            no torch in .venv; the tests that need it are skipped
 #   GSPLAT_C_TORCH_INDEX=URL    take torch from this package index, one with CPU-only
 #                               wheels, instead of the default one with its CUDA libraries
@@ -53,6 +55,7 @@ missing_packages() {
         for tool in clang clang-format clang-tidy; do
             have $tool || echo $tool
         done
+        have_venv || echo python3-venv
         ;;
     esac
 }
@@ -123,11 +126,23 @@ install_torch() {
     fi && .venv/bin/python -c 'import torch'
 }
 
-# NVRTC compiles the device code; neither a CUDA toolkit nor a GPU is needed.
-install_nvrtc() {
+# NVRTC compiles the device code, the Runtime is for the command; neither a CUDA toolkit nor
+# a GPU is needed.
+install_cuda() {
     [ "${GSPLAT_C_CUDA:-1}" != 0 ] || return 0
-    say "installing into .venv: NVRTC (about 90 MB to fetch; GSPLAT_C_CUDA=0 goes without)"
+    say "installing into .venv: NVRTC and the CUDA Runtime (about 90 MB to fetch;" \
+        "GSPLAT_C_CUDA=0 goes without)"
     pip_install --no-deps -r tests/requirements-cuda.txt
+}
+
+# The Runtime alone, so that lint sees the files that use it.
+install_cuda_runtime() {
+    [ "${GSPLAT_C_CUDA:-1}" != 0 ] || return 0
+    ! ls .venv/lib/python3*/site-packages/nvidia/cuda_runtime/lib/libcudart_static.a \
+        >/dev/null 2>&1 || return 0
+    make_venv
+    say "installing into .venv: the CUDA Runtime (about 4 MB to fetch)"
+    pip_install --no-deps "$(grep '^nvidia-cuda-runtime' tests/requirements-cuda.txt)"
 }
 
 # The stamp names what was installed: this script, the requirement files and the choices.
@@ -140,8 +155,8 @@ install_python_packages() {
     make_venv
     say "installing into .venv: numpy and pytest"
     pip_install -r tests/requirements.txt
-    install_nvrtc || {
-        say "NVRTC could not be installed: the library will be for the CPU only" >&2
+    install_cuda || {
+        say "NVRTC or the CUDA Runtime could not be installed: for the CPU only" >&2
         return 0 # and no stamp: the next run tries again
     }
     if [ "${GSPLAT_C_TORCH:-1}" != 0 ] && ! .venv/bin/python -c 'import torch' 2>/dev/null; then
@@ -156,6 +171,7 @@ install_python_packages() {
 
 install_system_packages
 install_meson
-if [ "$purpose" = test ]; then
-    install_python_packages
-fi
+case $purpose in
+test) install_python_packages ;;
+lint) install_cuda_runtime || say "the CUDA Runtime could not be installed" >&2 ;;
+esac

@@ -198,11 +198,25 @@ def test_bench(scene):
     assert (report["gaussians"], report["sh_degree"], report["width"]) == (500, 3, 64)
     results = {r["operation"]: r for r in report["results"]}
     assert list(results) == [
-        "project", "render", "forward", "backward", "knn", "ssim", "ssim-backward", "image-loss",
-        "adam",
+        "project", "render", "forward", "backward", "training", "knn", "ssim", "ssim-backward",
+        "image-loss", "adam",
     ]  # fmt: skip
     assert results["forward"]["runs"] == 3
     assert 0 < results["forward"]["least_ms"] <= results["forward"]["median_ms"]
+    # Forward holds the picture and the state; training the gradients too, of 59 floats and
+    # two for the 2D mean.
+    picture = 64 * 48 * 3 * 4
+    assert picture < results["forward"]["bytes"] <= results["training"]["bytes"] - 500 * 61 * 4
+    assert results["image-loss"]["bytes"] >= picture + 4
+    assert results["adam"]["bytes"] < 500 * 59 * 4  # works in place
+
+
+def test_bench_memory_is_that_of_one_run():
+    few, many = (
+        json.loads(call("bench", "--gaussians", 500, "--operation", "knn", "--repeat", n, "--json"))
+        for n in (1, 9)
+    )
+    assert few["results"][0]["bytes"] == many["results"][0]["bytes"] > 500 * 4
 
 
 def test_help():

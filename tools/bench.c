@@ -3,7 +3,6 @@
 #include "commands.h"
 #include "describe.h"
 #include "failure.h"
-#include "host.h"
 #include "options.h"
 #include "progress.h"
 #include "timing.h"
@@ -13,9 +12,10 @@
 const char bench_help[] =
     "usage: gsplat-c bench [SCENE.ply] [options]\n"
     "\n"
-    "Times the library's operations on this machine's processor: the median and the least\n"
-    "of several runs, after one that is not counted.  Without a scene it makes one of\n"
-    "random Gaussians.\n"
+    "Times the library's operations on the processor or a CUDA device, there between events\n"
+    "of the stream: the median and the least of several runs, after one that is not counted,\n"
+    "and the most memory in use beside the inputs.  Without a scene it makes one of random\n"
+    "Gaussians.\n"
     "\n"
     "  --cameras FILE      read the cameras from FILE (cameras.json)\n"
     "  --camera WHICH      the camera by name or number.  Default: the first\n"
@@ -23,8 +23,9 @@ const char bench_help[] =
     "  --gaussians N       size of the random scene.  Default: 100000\n"
     "  --sh-degree N       degree of the colours in use, 0 to 4.  Default: that of the\n"
     "                      scene, 3 for the random one\n"
-    "  --operation NAME    time this one only: project, render, forward, backward, knn, ssim,\n"
-    "                      ssim-backward, image-loss or adam\n"
+    "  --operation NAME    time this one only: project, render, forward, backward, training,\n"
+    "                      knn, ssim, ssim-backward, image-loss or adam\n"
+    "  --device DEVICE     cpu, cuda, or cuda:N for the N-th CUDA device.  Default: cpu\n"
     "  --antialias, --compat, --threads N   as in 'gsplat-c render'\n"
     "  --repeat N          number of runs that count.  Default: 10\n"
     "  --json              print JSON\n"
@@ -49,6 +50,7 @@ static int read_options(int argc, char **argv, bench_options *options) {
     memset(options, 0, sizeof *options);
     options->repeat = 10;
     options->settings.sh_degree = -1;
+    options->settings.device.device_type = kDLCPU;
     const struct option table[] = {
         {"cameras", 0, OPTION_TEXT, &options->cameras.path, 0, 0},
         {"camera", 0, OPTION_TEXT, &options->cameras.which, 0, 0},
@@ -58,6 +60,7 @@ static int read_options(int argc, char **argv, bench_options *options) {
         {"operation", 0, OPTION_TEXT, &options->operation, 0, 0},
         {"antialias", 0, OPTION_FLAG, &options->settings.antialias, 0, 0},
         {"compat", 0, OPTION_FLAG, &options->settings.compat, 0, 0},
+        {"device", 0, OPTION_DEVICE, &options->settings.device, 0, 0},
         {"threads", 0, OPTION_NUMBER, &options->settings.threads, 1, 1024},
         {"repeat", 0, OPTION_NUMBER, &options->repeat, 1, 10000},
         {"json", 0, OPTION_FLAG, &options->json, 0, 0},
@@ -73,22 +76,37 @@ static int read_options(int argc, char **argv, bench_options *options) {
                           options->operation);
     if (options->cameras.which && strcmp(options->cameras.which, "all") == 0)
         return fail_usage("--camera all: one camera at a time is timed");
-    return choice_check(&options->cameras);
+    return choice_check(&options->cameras, &options->settings);
+}
+
+/* All runs of a prepared case; false after fail().  *status: of the last run. */
+static bool run_case(struct bench *bench, const struct bench_case *what, timing *times,
+                     gsc_status *status) {
+    device_memory *device = &bench->to.device;
+    double milliseconds;
+    *status = what->run(bench);
+    while (*status == GSC_OK && times->count < times->capacity) {
+        if (!device_start(device)) return false;
+        *status = what->run(bench);
+        if (!device_stop(device, &milliseconds)) return false;
+        timing_add(times, milliseconds);
+    }
+    return *status == GSC_OK || *status == GSC_ERROR_UNSUPPORTED;
 }
 
 /* Times one case into a JSON object of its own; false after fail(). */
 static bool time_case(struct bench *bench, const struct bench_case *what, timing *times,
                       cJSON *results) {
+    device_memory *device = &bench->to.device;
+    const size_t scene_bytes = device->bytes;
+    gsc_status status = GSC_OK;
     timing_clear(times);
     bool good = !what->prepare || what->prepare(bench);
-    gsc_status status = good ? what->run(bench) : GSC_OK;
-    while (good && status == GSC_OK && times->count < times->capacity) {
-        double start = host_clock_ms();
-        status = what->run(bench);
-        timing_add(times, host_clock_ms() - start);
-    }
+    const size_t input_bytes = scene_bytes + bench_input_bytes(bench, what);
+    device_reset_peak(device);
+    good = good && run_case(bench, what, times, &status);
     bench_release(bench);
-    if (!good || (status != GSC_OK && status != GSC_ERROR_UNSUPPORTED)) return false;
+    if (!good) return false;
     cJSON *result = cJSON_CreateObject();
     cJSON_AddStringToObject(result, "operation", what->name);
     cJSON_AddStringToObject(result, "what", what->what);
@@ -97,6 +115,7 @@ static bool time_case(struct bench *bench, const struct bench_case *what, timing
         cJSON_AddNumberToObject(result, "median_ms", timing_median(times));
         cJSON_AddNumberToObject(result, "least_ms", timing_least(times));
         cJSON_AddNumberToObject(result, "runs", (double)times->count);
+        cJSON_AddNumberToObject(result, "bytes", (double)(device->peak - input_bytes));
     }
     cJSON_AddItemToArray(results, result);
     return true;
@@ -116,33 +135,52 @@ static bool time_cases(struct bench *bench, const bench_options *options, cJSON 
     return good;
 }
 
-static void print_table(const bench_options *options, const struct bench *bench,
+/* "cuda:0  NVIDIA H100 80GB HBM3" or "cpu  avx2". */
+static bool print_device(DLDevice where) {
+    cJSON *report = describe_device(where);
+    if (!report) return false;
+    const cJSON *isa = cJSON_GetObjectItem(report, "isa");
+    const cJSON *name = isa ? isa : cJSON_GetObjectItem(report, "name");
+    printf("%s  %s\n", cJSON_GetObjectItem(report, "device")->valuestring, name->valuestring);
+    cJSON_Delete(report);
+    return true;
+}
+
+static bool print_table(const bench_options *options, const struct bench *bench,
                         const cJSON *results) {
     printf("%s  %lld Gaussians  SH degree %d  %dx%d\n",
            options->scene_path ? options->scene_path : "random scene",
            (long long)bench->scene->count, (int)bench->to.args.sh_degree, (int)bench->to.args.width,
            (int)bench->to.args.height);
-    printf("%-14s %10s %10s %5s\n", "operation", "median ms", "least ms", "runs");
+    if (!print_device(bench->to.device.where)) return false;
+    printf("%-14s %10s %10s %5s %8s\n", "operation", "median ms", "least ms", "runs", "MB");
     const cJSON *result;
     cJSON_ArrayForEach(result, results) {
         printf("%-14s ", cJSON_GetObjectItem(result, "operation")->valuestring);
         const cJSON *median = cJSON_GetObjectItem(result, "median_ms");
         if (median)
-            printf("%10.2f %10.2f %5d  ", median->valuedouble,
+            printf("%10.3f %10.3f %5d %8.1f  ", median->valuedouble,
                    cJSON_GetObjectItem(result, "least_ms")->valuedouble,
-                   cJSON_GetObjectItem(result, "runs")->valueint);
+                   cJSON_GetObjectItem(result, "runs")->valueint,
+                   cJSON_GetObjectItem(result, "bytes")->valuedouble * 1e-6);
         else
-            printf("%10s %10s %5s  ", "-", "-", "-");
+            printf("%10s %10s %5s %8s  ", "-", "-", "-", "-");
         printf("%s%s\n", cJSON_GetObjectItem(result, "what")->valuestring,
                median ? "" : " (not in this library)");
     }
+    return true;
 }
 
 static bool print_report(const bench_options *options, const struct bench *bench, cJSON *results) {
-    cJSON *library = describe_library();
-    if (!library) return false;
+    cJSON *library = describe_library(), *device = describe_device(bench->to.device.where);
+    if (!library || !device) {
+        cJSON_Delete(library);
+        cJSON_Delete(device);
+        return false;
+    }
     cJSON *tree = cJSON_CreateObject();
     cJSON_AddItemToObject(tree, "library", library);
+    cJSON_AddItemToObject(tree, "device", device);
     cJSON_AddStringToObject(tree, "scene", options->scene_path ? options->scene_path : "random");
     cJSON_AddNumberToObject(tree, "gaussians", (double)bench->scene->count);
     cJSON_AddNumberToObject(tree, "sh_degree", bench->to.args.sh_degree);
@@ -161,12 +199,12 @@ static int bench_with(const bench_options *options, const gaussians *scene,
     memset(&bench, 0, sizeof bench);
     bench.scene = scene;
     cJSON *results = cJSON_CreateArray();
-    bool good = results && renderer_open(&bench.to, scene, &options->settings) &&
-                renderer_aim(&bench.to, camera) && time_cases(&bench, options, results);
-    if (good && options->json)
-        good = print_report(options, &bench, results);
-    else if (good)
-        print_table(options, &bench, results);
+    bool good = results && renderer_open(&bench.to, scene, &options->settings);
+    if (good) renderer_aim(&bench.to, camera);
+    good = good && time_cases(&bench, options, results);
+    if (good)
+        good = options->json ? print_report(options, &bench, results)
+                             : print_table(options, &bench, results);
     cJSON_Delete(results);
     renderer_close(&bench.to);
     return good ? EXIT_OK : EXIT_RUNTIME;

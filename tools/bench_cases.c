@@ -31,14 +31,14 @@ static bool prepare_picture(struct bench *bench) {
 }
 
 static bool allocate(struct bench *bench, int index, int ndim, const int64_t *shape) {
-    return array_allocate(&bench->arrays[index], ndim, shape);
+    return array_allocate(&bench->arrays[index], &bench->to.device, ndim, shape);
 }
 
-static void fill(struct array *array, float value) {
-    float *data = array->owned;
-    int64_t count = 1;
-    for (int i = 0; i < array->view.ndim; i++) count *= array->shape[i];
-    for (int64_t i = 0; i < count; i++) data[i] = value;
+static bool fill(struct array *array, float value) {
+    float *data = array_host(array);
+    size_t count = array_bytes(array) / sizeof *data;
+    for (size_t i = 0; data && i < count; i++) data[i] = value;
+    return data && array_send(array);
 }
 
 /* ---------------------------------------------------------------- backward */
@@ -54,13 +54,12 @@ static bool prepare_backward(struct bench *bench) {
         !allocate(bench, 6, 2, (const int64_t[]){n, 2}))
         return false;
     float pixels = (float)(to->color.shape[0] * to->color.shape[1]);
-    fill(&bench->arrays[0], 1 / (3 * pixels));
-    return true;
+    return fill(&bench->arrays[0], 1 / (3 * pixels));
 }
 
 static gsc_status run_backward(struct bench *bench) {
     renderer *to = &bench->to;
-    if (!array_reserve(&to->scratch, to->info.backward_scratch_bytes))
+    if (!array_reserve(&to->scratch, &to->device, to->info.backward_scratch_bytes))
         return GSC_ERROR_OUT_OF_MEMORY;
     GSC_INIT(gsc_raster_grads, grads);
     grads.color = &bench->arrays[0].view;
@@ -70,8 +69,13 @@ static gsc_status run_backward(struct bench *bench) {
     grads.opacities = &bench->arrays[4].view;
     grads.sh = &bench->arrays[5].view;
     grads.means2d = &bench->arrays[6].view;
-    return report(
-        gsc_raster_backward(to->context, &to->args, &to->buffers, &to->info, &grads, NULL));
+    return report(gsc_raster_backward(to->context, &to->args, &to->buffers, &to->info, &grads,
+                                      to->device.stream));
+}
+
+static gsc_status run_training(struct bench *bench) {
+    gsc_status status = run_forward(bench);
+    return status == GSC_OK ? run_backward(bench) : status;
 }
 
 /* -------------------------------------------------------- nearest neighbours */
@@ -86,28 +90,41 @@ static gsc_status run_knn(struct bench *bench) {
     args.k = 3;
     args.points = &bench->to.means.view;
     args.mean2 = &bench->arrays[0].view;
-    return report(gsc_knn(bench->to.context, &args, NULL));
+    return report(gsc_knn(bench->to.context, &args, bench->to.device.stream));
 }
 
 /* ------------------------------------------------------------------- images */
 
-/* 0 the picture, channels first; 1 the picture moved by a pixel; 2 a gradient; 3 a
- * scalar. */
+/* The picture [H, W, 3] with its channels first, and moved by a pixel. */
+static bool make_pair(struct bench *bench, const float *color, int64_t pixels) {
+    float *image = array_host(&bench->arrays[0]), *target = array_host(&bench->arrays[1]);
+    if (!image || !target) return false;
+    for (int64_t i = 0; i < pixels; i++)
+        for (int64_t channel = 0; channel < 3; channel++) {
+            image[channel * pixels + i] = color[3 * i + channel];
+            target[channel * pixels + i] = color[3 * (i ? i - 1 : 0) + channel];
+        }
+    return array_send(&bench->arrays[0]) && array_send(&bench->arrays[1]);
+}
+
+/* 0 the picture, 1 the picture moved, 2 a scalar. */
 static bool prepare_images(struct bench *bench) {
     if (!prepare_picture(bench)) return false;
     const int64_t h = bench->to.color.shape[0], w = bench->to.color.shape[1];
-    for (int i = 0; i < 3; i++)
+    const float *color = array_fetch(&bench->to.color);
+    if (!color) return false;
+    for (int i = 0; i < 2; i++)
         if (!allocate(bench, i, 4, (const int64_t[]){1, 3, h, w})) return false;
-    if (!allocate(bench, 3, 1, (const int64_t[]){1})) return false;
-    fill(&bench->arrays[3], 1);
-    const float *color = bench->to.color.owned;
-    float *image = bench->arrays[0].owned, *target = bench->arrays[1].owned;
-    for (int64_t i = 0; i < h * w; i++)
-        for (int64_t channel = 0; channel < 3; channel++) {
-            image[channel * h * w + i] = color[3 * i + channel];
-            target[channel * h * w + i] = color[3 * (i ? i - 1 : 0) + channel];
-        }
+    if (!allocate(bench, 2, 1, (const int64_t[]){1}) || !fill(&bench->arrays[2], 1) ||
+        !make_pair(bench, color, h * w))
+        return false;
+    renderer_drop(&bench->to);
     return true;
+}
+
+/* 3 a gradient by the picture. */
+static bool prepare_image_gradient(struct bench *bench) {
+    return prepare_images(bench) && allocate(bench, 3, 4, bench->arrays[0].shape);
 }
 
 static void ssim_args(struct bench *bench, gsc_ssim_args *args) {
@@ -120,16 +137,16 @@ static void ssim_args(struct bench *bench, gsc_ssim_args *args) {
 static gsc_status run_ssim_forward(struct bench *bench) {
     gsc_ssim_args args;
     ssim_args(bench, &args);
-    args.mean = &bench->arrays[3].view;
-    return report(gsc_ssim_forward(bench->to.context, &args, NULL));
+    args.mean = &bench->arrays[2].view;
+    return report(gsc_ssim_forward(bench->to.context, &args, bench->to.device.stream));
 }
 
 static gsc_status run_ssim_backward(struct bench *bench) {
     gsc_ssim_args args;
     ssim_args(bench, &args);
-    args.grad_mean = &bench->arrays[3].view;
-    args.grad_image = &bench->arrays[2].view;
-    return report(gsc_ssim_backward(bench->to.context, &args, NULL));
+    args.grad_mean = &bench->arrays[2].view;
+    args.grad_image = &bench->arrays[3].view;
+    return report(gsc_ssim_backward(bench->to.context, &args, bench->to.device.stream));
 }
 
 static gsc_status run_image_loss(struct bench *bench) {
@@ -138,9 +155,9 @@ static gsc_status run_image_loss(struct bench *bench) {
     args.ssim_weight = 0.2f;
     args.image = &bench->arrays[0].view;
     args.target = &bench->arrays[1].view;
-    args.grad_image = &bench->arrays[2].view;
-    args.loss = &bench->arrays[3].view;
-    return report(gsc_image_loss(bench->to.context, &args, NULL));
+    args.grad_image = &bench->arrays[3].view;
+    args.loss = &bench->arrays[2].view;
+    return report(gsc_image_loss(bench->to.context, &args, bench->to.device.stream));
 }
 
 /* -------------------------------------------------------------------- Adam */
@@ -150,9 +167,8 @@ static bool prepare_adam(struct bench *bench) {
     const int64_t row = 3 + 3 + 4 + 1 + 3 * (int64_t)bench->scene->sh_coefficients;
     for (int i = 0; i < 4; i++)
         if (!allocate(bench, i, 2, (const int64_t[]){bench->scene->count, row})) return false;
-    for (int i = 0; i < 2; i++) fill(&bench->arrays[i], 0.01f);
-    for (int i = 2; i < 4; i++) fill(&bench->arrays[i], 0);
-    return true;
+    return fill(&bench->arrays[0], 0.01f) && fill(&bench->arrays[1], 0.01f) &&
+           fill(&bench->arrays[2], 0) && fill(&bench->arrays[3], 0);
 }
 
 static gsc_status run_adam(struct bench *bench) {
@@ -167,22 +183,32 @@ static gsc_status run_adam(struct bench *bench) {
     args.groups = &group;
     args.group_count = 1;
     args.group_stride = sizeof group;
-    return report(gsc_adam_step(bench->to.context, &args, NULL));
+    return report(gsc_adam_step(bench->to.context, &args, bench->to.device.stream));
 }
 
 const struct bench_case bench_cases[] = {
-    {"project", "project, sort and count the Gaussians", NULL, run_project},
-    {"render", "make the tile lists and blend", prepare_projection, run_render},
-    {"forward", "both of these", NULL, run_forward},
-    {"backward", "gradients of all parameters", prepare_backward, run_backward},
-    {"knn", "mean squared distance to 3 neighbours", prepare_knn, run_knn},
-    {"ssim", "mean SSIM of two pictures", prepare_images, run_ssim_forward},
-    {"ssim-backward", "its gradient", prepare_images, run_ssim_backward},
-    {"image-loss", "0.8 L1 + 0.2 (1 - SSIM) and its gradient", prepare_images, run_image_loss},
-    {"adam", "one step of all parameters", prepare_adam, run_adam},
+    {"project", "project, sort and count the Gaussians", 0, NULL, run_project},
+    {"render", "make the tile lists and blend", 0, prepare_projection, run_render},
+    {"forward", "both of these", 0, NULL, run_forward},
+    {"backward", "gradients of all parameters", 1, prepare_backward, run_backward},
+    {"training", "forward and backward", 1, prepare_backward, run_training},
+    {"knn", "mean squared distance to 3 neighbours", 0, prepare_knn, run_knn},
+    {"ssim", "mean SSIM of two pictures", 3, prepare_images, run_ssim_forward},
+    {"ssim-backward", "its gradient", 7, prepare_image_gradient, run_ssim_backward},
+    {"image-loss", "0.8 L1 + 0.2 (1 - SSIM) and its gradient", 3, prepare_image_gradient,
+     run_image_loss},
+    {"adam", "one step of all parameters", 15, prepare_adam, run_adam},
 };
 const size_t bench_case_count = sizeof bench_cases / sizeof *bench_cases;
 
+size_t bench_input_bytes(const struct bench *bench, const struct bench_case *what) {
+    size_t bytes = 0;
+    for (int i = 0; i < BENCH_ARRAYS; i++)
+        if (what->inputs >> i & 1) bytes += array_bytes(&bench->arrays[i]);
+    return bytes;
+}
+
 void bench_release(struct bench *bench) {
     for (int i = 0; i < BENCH_ARRAYS; i++) array_free(&bench->arrays[i]);
+    renderer_drop(&bench->to);
 }

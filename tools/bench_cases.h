@@ -14,6 +14,7 @@ struct bench {
 
 struct bench_case {
     const char *name, *what;
+    unsigned inputs;                      /* bit i: arrays[i] is an input, besides the scene */
     bool (*prepare)(struct bench *bench); /* false after fail() */
     /* One run.  Other than GSC_OK after fail(); GSC_ERROR_UNSUPPORTED if the library does
      * not have the operation. */
@@ -23,6 +24,8 @@ struct bench_case {
 extern const struct bench_case bench_cases[];
 extern const size_t bench_case_count;
 
+/* Bytes of the inputs of a prepared case, the scene apart. */
+size_t bench_input_bytes(const struct bench *bench, const struct bench_case *what);
 /* Frees what a case prepared. */
 void bench_release(struct bench *bench);
 

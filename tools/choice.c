@@ -4,10 +4,13 @@
 
 #include <string.h>
 
-int choice_check(const camera_choice *choice) {
+int choice_check(const camera_choice *choice, const render_settings *settings) {
     if (choice->which && !choice->path)
         return fail_usage("--camera %s: needs --cameras FILE", choice->which);
-    return EXIT_OK;
+    if (settings->threads && settings->device.device_type != kDLCPU)
+        return fail_usage("--threads %d: is for the CPU, not for a CUDA device",
+                          (int)settings->threads);
+    return device_supported(settings->device) ? EXIT_OK : EXIT_RUNTIME;
 }
 
 static int keep_one(const camera_choice *choice, camera_list *cameras) {

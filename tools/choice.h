@@ -13,7 +13,7 @@ typedef struct camera_choice {
 /* All three return EXIT_OK, or another code after fail(). */
 
 /* Before any file is read. */
-int choice_check(const camera_choice *choice);
+int choice_check(const camera_choice *choice, const render_settings *settings);
 /* Reads or makes the chosen cameras, of the chosen size. */
 int choice_cameras(const camera_choice *choice, const gaussians *scene, camera_list *cameras);
 /* Checks the settings against the scene and makes the scene ready for them. */

@@ -1,8 +1,7 @@
 #include "describe.h"
 
+#include "device_memory.h"
 #include "failure.h"
-
-#include "gsplat_c.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -15,7 +14,7 @@ static cJSON *parse_report(const char *text) {
     return tree;
 }
 
-static cJSON *describe_device(DLDevice device) {
+cJSON *describe_device(DLDevice device) {
     size_t size = 0;
     cJSON *tree = NULL;
     gsc_status status = gsc_device_report_json(device, NULL, &size);
@@ -43,6 +42,13 @@ static bool add_devices(cJSON *devices, DLDeviceType type) {
     return true;
 }
 
+static void add_runtime(cJSON *tree) {
+    char text[64] = "none: the command works on the CPU only";
+    int version = device_runtime_version();
+    if (version) snprintf(text, sizeof text, "%d.%d", version / 1000, version % 1000 / 10);
+    cJSON_AddStringToObject(tree, "cuda_runtime", text);
+}
+
 cJSON *describe_library(void) {
     cJSON *tree = cJSON_CreateObject();
     char abi[32];
@@ -52,6 +58,7 @@ cJSON *describe_library(void) {
     cJSON_AddStringToObject(tree, "abi", abi);
     cJSON *build = parse_report(gsc_build_info_json());
     if (build) cJSON_AddItemToObject(tree, "build", build);
+    add_runtime(tree);
     cJSON *devices = cJSON_AddArrayToObject(tree, "devices");
     if (build && devices && add_devices(devices, kDLCPU) && add_devices(devices, kDLCUDA))
         return tree;

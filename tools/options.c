@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Highest number of a CUDA device that is worth asking for. */
+enum { MAX_DEVICE = 1023 };
+
 static bool read_prefix(const char **text, int32_t low, int32_t high, int32_t *value) {
     char *end;
     if (**text < '0' || **text > '9') return false;
@@ -48,6 +51,19 @@ static bool read_color(const char *text, float *color) {
     return true;
 }
 
+static bool read_device(const char *text, DLDevice *device) {
+    int32_t index = 0;
+    if (strcmp(text, "cpu") == 0) {
+        *device = (DLDevice){kDLCPU, 0};
+        return true;
+    }
+    if (strncmp(text, "cuda", 4) != 0) return false;
+    if (text[4] && (text[4] != ':' || !read_whole_number(text + 5, 0, MAX_DEVICE, &index)))
+        return false;
+    *device = (DLDevice){kDLCUDA, index};
+    return true;
+}
+
 static int set_value(const struct option *option, const char *text) {
     switch (option->kind) {
     case OPTION_FLAG: break;
@@ -68,6 +84,10 @@ static int set_value(const struct option *option, const char *text) {
     case OPTION_COLOR:
         if (!read_color(text, option->target))
             return fail_usage("--%s %s: expected R,G,B, each from 0 to 1", option->name, text);
+        break;
+    case OPTION_DEVICE:
+        if (!read_device(text, option->target))
+            return fail_usage("--%s %s: expected cpu, cuda or cuda:N", option->name, text);
         break;
     }
     return EXIT_OK;

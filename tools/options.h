@@ -2,9 +2,9 @@
 #ifndef GSPLAT_C_TOOLS_OPTIONS_H
 #define GSPLAT_C_TOOLS_OPTIONS_H
 
+#include "gsplat_c.h"
+
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 /* Longest side of an image, pixels. */
 enum { MAX_SIDE = 16384 };
@@ -14,7 +14,8 @@ typedef enum option_kind {
     OPTION_TEXT,   /* const char ** */
     OPTION_NUMBER, /* int32_t *: low to high */
     OPTION_SIZE,   /* int32_t [2]: WIDTHxHEIGHT, 1 to MAX_SIDE each */
-    OPTION_COLOR   /* float [3]: R,G,B, each 0 to 1 */
+    OPTION_COLOR,  /* float [3]: R,G,B, each 0 to 1 */
+    OPTION_DEVICE  /* DLDevice *: cpu, cuda or cuda:N */
 } option_kind;
 
 struct option {

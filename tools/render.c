@@ -32,7 +32,8 @@ const char render_help[] =
     "                      every side.  Default: all that the scene has\n"
     "  --antialias         for scenes trained with antialiasing\n"
     "  --compat            compute as the original 3DGS rasterizer does\n"
-    "  --threads N         use N threads.  Default: all processors\n"
+    "  --device DEVICE     cpu, cuda, or cuda:N for the N-th CUDA device.  Default: cpu\n"
+    "  --threads N         use N threads of the CPU.  Default: all processors\n"
     "  --repeat N          draw every view N times and print the median time.  Default: 1\n"
     "  -o, --output OUT    the picture; for several cameras, or if OUT is a directory or\n"
     "                      ends in '/', the directory that gets NAME.png for each camera\n"
@@ -50,7 +51,7 @@ typedef struct render_options {
     const char *scene_path, *output;
     camera_choice cameras;
     int32_t repeat;
-    bool depth, help;
+    bool help;
     render_settings settings;
 } render_options;
 
@@ -58,15 +59,17 @@ static int read_options(int argc, char **argv, render_options *options) {
     memset(options, 0, sizeof *options);
     options->repeat = 1;
     options->settings.sh_degree = -1;
+    options->settings.device.device_type = kDLCPU;
     const struct option table[] = {
         {"cameras", 0, OPTION_TEXT, &options->cameras.path, 0, 0},
         {"camera", 0, OPTION_TEXT, &options->cameras.which, 0, 0},
         {"size", 0, OPTION_SIZE, options->cameras.size, 0, 0},
         {"background", 0, OPTION_COLOR, options->settings.background, 0, 0},
-        {"depth", 0, OPTION_FLAG, &options->depth, 0, 0},
+        {"depth", 0, OPTION_FLAG, &options->settings.depth, 0, 0},
         {"sh-degree", 0, OPTION_NUMBER, &options->settings.sh_degree, 0, 4},
         {"antialias", 0, OPTION_FLAG, &options->settings.antialias, 0, 0},
         {"compat", 0, OPTION_FLAG, &options->settings.compat, 0, 0},
+        {"device", 0, OPTION_DEVICE, &options->settings.device, 0, 0},
         {"threads", 0, OPTION_NUMBER, &options->settings.threads, 1, 1024},
         {"repeat", 0, OPTION_NUMBER, &options->repeat, 1, 10000},
         {"output", 'o', OPTION_TEXT, &options->output, 0, 0},
@@ -76,7 +79,7 @@ static int read_options(int argc, char **argv, render_options *options) {
     if (code != EXIT_OK || options->help) return code;
     if (!options->scene_path)
         return fail_usage("render: which scene? (see 'gsplat-c render --help')");
-    return choice_check(&options->cameras);
+    return choice_check(&options->cameras, &options->settings);
 }
 
 static void print_scene(const char *path, const gaussians *scene, double milliseconds) {
@@ -90,25 +93,24 @@ static void print_scene(const char *path, const gaussians *scene, double millise
 /* Times every run; the picture is the same each time. */
 static bool draw(renderer *to, const render_options *options, const struct camera *camera,
                  timing *times) {
+    double milliseconds;
     timing_clear(times);
-    if (!renderer_aim(to, camera)) return false;
-    if (options->depth) {
-        to->outputs.alpha = &to->alpha.view;
-        to->outputs.depth = &to->depth.view;
-    }
+    renderer_aim(to, camera);
     for (int32_t i = 0; i < options->repeat; i++) {
-        double start = host_clock_ms();
-        if (!renderer_project(to) || !renderer_blend(to)) return false;
-        timing_add(times, host_clock_ms() - start);
+        if (!device_start(&to->device) || !renderer_project(to) || !renderer_blend(to) ||
+            !device_stop(&to->device, &milliseconds))
+            return false;
+        timing_add(times, milliseconds);
     }
     return true;
 }
 
-static bool write_depth(const renderer *from, const struct camera *camera, const char *path) {
-    char *name = depth_path(path);
+static bool write_depth(renderer *from, const struct camera *camera, const char *path) {
+    const float *depth = array_fetch(&from->depth), *alpha = array_fetch(&from->alpha);
+    char *name = depth && alpha ? depth_path(path) : NULL;
     float range[2];
-    bool written = name && image_write_depth(name, from->depth.owned, from->alpha.owned,
-                                             camera->width, camera->height, range);
+    bool written =
+        name && image_write_depth(name, depth, alpha, camera->width, camera->height, range);
     if (written)
         printf("%s  depth %.4g to %.4g  %s\n", camera->name, (double)range[0], (double)range[1],
                name);
@@ -116,13 +118,14 @@ static bool write_depth(const renderer *from, const struct camera *camera, const
     return written;
 }
 
-static bool write_view(const renderer *from, const render_options *options,
-                       const struct camera *camera, const char *path, double milliseconds) {
-    if (!image_write_color(path, from->color.owned, camera->width, camera->height)) return false;
+static bool write_view(renderer *from, const struct camera *camera, const char *path,
+                       double milliseconds) {
+    const float *color = array_fetch(&from->color);
+    if (!color || !image_write_color(path, color, camera->width, camera->height)) return false;
     progress_hide();
     printf("%s  %dx%d  %.1f ms  %s\n", camera->name, (int)camera->width, (int)camera->height,
            milliseconds, path);
-    return !options->depth || write_depth(from, camera, path);
+    return !from->with_depth || write_depth(from, camera, path);
 }
 
 static bool render_views(renderer *to, const render_options *options, const camera_list *cameras,
@@ -135,7 +138,7 @@ static bool render_views(renderer *to, const render_options *options, const came
         if (cameras->count > 1) progress_show(i, cameras->count);
         char *path = output_path(paths, camera, i);
         good = path && draw(to, options, camera, &times) &&
-               write_view(to, options, camera, path, timing_median(&times));
+               write_view(to, camera, path, timing_median(&times));
         free(path);
     }
     progress_hide();

@@ -7,13 +7,16 @@
 #include "cameras.h"
 
 typedef struct render_settings {
+    DLDevice device;
     int32_t threads;   /* 0: all */
     int32_t sh_degree; /* -1: that of the scene */
     float background[3];
     bool antialias, compat;
+    bool depth; /* alpha and depth besides the colour */
 } render_settings;
 
 typedef struct renderer {
+    device_memory device;
     gsc_context *context;
     gsc_raster_args args;
     gsc_raster_outputs outputs;
@@ -26,15 +29,18 @@ typedef struct renderer {
     struct array alpha; /* [H, W] */
     struct array depth; /* [H, W] sum of z alpha T */
     struct array state, intersections, scratch;
+    bool with_depth;
 } renderer;
 
 /* The scene must outlive the renderer, which must stay where it is.  Every function
  * returns false after fail(); renderer_close is fine after any of them. */
 bool renderer_open(renderer *to, const gaussians *scene, const render_settings *settings);
-bool renderer_aim(renderer *to, const struct camera *camera);
+void renderer_aim(renderer *to, const struct camera *camera);
 /* Step 1 and step 2 of the rasterizer. */
 bool renderer_project(renderer *to);
 bool renderer_blend(renderer *to);
+/* Frees all but the scene: pictures and buffers. */
+void renderer_drop(renderer *to);
 void renderer_close(renderer *to);
 
 /* The message of the library, where a call failed. */
