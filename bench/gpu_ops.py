@@ -1,115 +1,39 @@
-"""Times of SSIM, image loss, Adam and nearest neighbours on a GPU.
+"""Times nearest neighbours, SSIM, the image loss and Adam on a CUDA device.
 
-Medians of device events through the Python package, everything included:
+    python3 bench/gpu_ops.py [--json] [knn] [ssim] [loss] [adam]
 
-    python bench/gpu_ops.py [ssim|loss|adam|knn ...]
+Through the Python package with everything included: the median of single calls between
+events, and the time of a call among many.  simple_knn, fused_ssim and torch's fused Adam
+are timed on the same values where they can be imported.
 """
 
+import importlib
 import sys
 from pathlib import Path
 
+import torch
+from measure import Table, median_ms, row_ms
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "bindings" / "python"))
-
-import torch  # noqa: E402
-
 import gsplat_c  # noqa: E402
 
-WARM_UPS, RUNS = 5, 30
+COLUMNS = {"operation": "<34", "of": "<16", "library": "<11", "alone ms": "9.3f",
+           "in a row ms": "12.3f"}
+SIZES = ((1080, 1920), (2160, 3840))
+ADAM_SHAPES = ((3,), (1, 3), (15, 3), (1,), (3,), (4,))  # 59 floats
 
 
-def median(function):
-    """Milliseconds of a call, between events around it."""
-    for _ in range(WARM_UPS):
-        function()
-    times = []
-    for _ in range(RUNS):
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        torch.cuda.synchronize()
-        begin.record()
-        function()
-        end.record()
-        end.synchronize()
-        times.append(begin.elapsed_time(end))
-    return sorted(times)[RUNS // 2]
+def optional(name):
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None
 
 
-def back_to_back(function, count=20):
-    """Milliseconds of a call among many: the device's time, without that of the host."""
-    for _ in range(WARM_UPS):
-        function()
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    torch.cuda.synchronize()
-    begin.record()
-    for _ in range(count):
-        function()
-    end.record()
-    end.synchronize()
-    return begin.elapsed_time(end) / count
-
-
-def row(name, function, note=""):
-    alone, many = median(function), back_to_back(function)
-    print(f"{name:44} {alone:9.4f} ms alone {many:9.4f} ms in a row  {note}", flush=True)
-
-
-def images(height, width):
-    torch.manual_seed(1)
-    x = torch.rand(1, 3, height, width, device="cuda")
-    return x, (x + 0.1 * torch.randn_like(x)).clamp(0, 1)
-
-
-def bench_ssim():
-    for height, width in ((1080, 1920), (2160, 3840)):
-        x, y = images(height, width)
-        out = {"image": torch.empty_like(x)}
-        mean = torch.empty((), device="cuda")
-        grad = torch.ones((), device="cuda")
-        size = f"3x{height}x{width}"
-        row(f"ssim value {size}", lambda: gsplat_c.ssim(x, y, out={"mean": mean}, outputs=()))
-        row(f"ssim gradient {size}",
-            lambda: gsplat_c.ssim_backward(x, y, grad_mean=grad, out=out, wrt=()))
-        for window in (7, 33):
-            row(f"ssim gradient, window {window} {size}",
-                lambda: gsplat_c.ssim_backward(x, y, grad_mean=grad, out=out, wrt=(),
-                                               window=window))
-
-
-def bench_loss():
-    for height, width in ((1080, 1920), (2160, 3840)):
-        x, y = images(height, width)
-        loss, grad = torch.empty((), device="cuda"), torch.empty_like(x)
-        size = f"3x{height}x{width}"
-        mask = torch.rand(height, width, device="cuda")
-        as_bytes = (y * 255).to(torch.uint8)
-        row(f"loss value {size}", lambda: gsplat_c.image_loss(x, y, out={"loss": loss},
-                                                              outputs=()))
-        out = {"loss": loss, "grad_image": grad}
-        row(f"loss value + gradient {size}", lambda: gsplat_c.image_loss(x, y, out=out,
-                                                                         outputs=()))
-        row(f"  with a uint8 target {size}",
-            lambda: gsplat_c.image_loss(x, as_bytes, out=out, outputs=()))
-        row(f"  with a mask {size}",
-            lambda: gsplat_c.image_loss(x, y, mask=mask, out=out, outputs=()))
-        row(f"  without SSIM {size}",
-            lambda: gsplat_c.image_loss(x, y, ssim_weight=0.0, out=out, outputs=()))
-
-
-def bench_adam():
-    shapes = (3,), (1, 3), (15, 3), (1,), (3,), (4,)
-    for count in (100_000, 1_000_000, 5_000_000):
-        groups = [{**{name: torch.rand(count, *shape, device="cuda")
-                      for name in ("parameter", "gradient", "moment1", "moment2")},
-                   "lr": 0.01, "step": 10} for shape in shapes]
-        elements = sum(group["parameter"].numel() for group in groups)
-
-        def rate(share):
-            return f"{28 * elements * share / 1e9:.3f} GB"
-
-        row(f"adam, {count} x 59", lambda: gsplat_c.adam_step(groups), rate(1))
-        for share in (0.2, 0.5):
-            visible = torch.rand(count, device="cuda") < share
-            row(f"adam, {share:.0%} visible, {count} x 59",
-                lambda: gsplat_c.adam_step(groups, visible=visible), rate(share))
+def time_into(table):
+    def add(operation, of, call, library="gsplat_c", count=20):
+        table.add(operation, of, library, median_ms(call, runs=count), row_ms(call, count))
+    return add
 
 
 def garden(count):
@@ -124,29 +48,111 @@ def garden(count):
     return torch.cat([middle, ground, far])[torch.randperm(count, device="cuda")].contiguous()
 
 
-def bench_knn():
-    clouds = {"1 M uniform": torch.rand(1_000_000, 3, device="cuda"),
-              "1 M garden": garden(1_000_000),
-              "10 M garden": garden(10_000_000)}
-    for name, points in clouds.items():
-        mean2 = torch.empty(len(points), device="cuda")
-        row(f"knn, mean2 of 3, {name}",
-            lambda: gsplat_c.knn(points, 3, out={"mean2": mean2}, outputs=()))
-        for k in (8, 32):
-            if len(points) <= 1_000_000:
-                row(f"knn, k = {k}, {name}", lambda: gsplat_c.knn(points, k))
+def bench_knn(add):
+    simple_knn = optional("simple_knn._C")
+    clouds = {"1 M uniform": lambda: torch.rand(1_000_000, 3, device="cuda"),
+              "1 M garden": lambda: garden(1_000_000),
+              "10 M uniform": lambda: torch.rand(10_000_000, 3, device="cuda"),
+              "10 M garden": lambda: garden(10_000_000)}
+    for name, make in clouds.items():
+        points = make()
+        out = {"mean2": torch.empty(len(points), device="cuda")}
+        add("mean of 3 nearest neighbours", name,
+            lambda: gsplat_c.knn(points, 3, out=out, outputs=()))
+        if simple_knn:
+            add("mean of 3 nearest neighbours", name, lambda: simple_knn.distCUDA2(points),
+                "simple_knn", count=5)
+        if len(points) <= 1_000_000:
+            for k in (8, 32):
+                add(f"{k} nearest neighbours", name, lambda: gsplat_c.knn(points, k))
+
+
+def images(height, width):
+    torch.manual_seed(1)
+    x = torch.rand(1, 3, height, width, device="cuda")
+    return x, (x + 0.1 * torch.randn_like(x)).clamp(0, 1)
+
+
+def bench_ssim(add):
+    fused = optional("fused_ssim")
+    for height, width in SIZES:
+        x, y = images(height, width)
+        of = f"3x{height}x{width}"
+        mean, grad = torch.empty((), device="cuda"), torch.ones((), device="cuda")
+        out = {"grad_image": torch.empty_like(x)}
+
+        def value():
+            return gsplat_c.ssim(x, y, out={"mean": mean}, outputs=())
+
+        def gradient(**options):
+            return gsplat_c.ssim_backward(x, y, grad_mean=grad, out={"image": out["grad_image"]},
+                                          wrt=(), **options)
+
+        def loss():
+            return gsplat_c.image_loss(x, y, l1_weight=0.0, ssim_weight=1.0,
+                                       out={"loss": mean, **out}, outputs=())
+
+        add("SSIM value", of, value)
+        add("SSIM gradient", of, gradient)
+        add("SSIM value + gradient", of, loss)
+        for window in (7, 33):
+            add(f"SSIM gradient, window {window}", of, lambda: gradient(window=window))
+        if fused:
+            leaf = x.clone().requires_grad_()
+            add("SSIM value", of, lambda: fused.fused_ssim(x, y, train=False), "fused_ssim")
+            add("SSIM value + gradient", of,
+                lambda: torch.autograd.grad(fused.fused_ssim(leaf, y), leaf), "fused_ssim")
+
+
+def bench_loss(add):
+    for height, width in SIZES:
+        x, y = images(height, width)
+        of = f"3x{height}x{width}"
+        out = {"loss": torch.empty((), device="cuda"), "grad_image": torch.empty_like(x)}
+        mask = torch.rand(height, width, device="cuda")
+        as_bytes = (y * 255).to(torch.uint8)
+
+        def loss(target, **options):
+            return gsplat_c.image_loss(x, target, out=out, outputs=(), **options)
+
+        add("L1 + SSIM loss", of,
+            lambda: gsplat_c.image_loss(x, y, out={"loss": out["loss"]}, outputs=()))
+        add("L1 + SSIM loss + gradient", of, lambda: loss(y))
+        add("the same, uint8 target", of, lambda: loss(as_bytes))
+        add("the same, with a mask", of, lambda: loss(y, mask=mask))
+        add("L1 loss + gradient", of, lambda: loss(y, ssim_weight=0.0))
+
+
+def bench_adam(add):
+    for count in (100_000, 1_000_000, 5_000_000):
+        of = f"{count / 1e6:g} M x 59"
+        groups = [{**{name: torch.rand(count, *shape, device="cuda")
+                      for name in ("parameter", "gradient", "moment1", "moment2")},
+                   "lr": 0.01, "step": 10} for shape in ADAM_SHAPES]
+        add("Adam", of, lambda: gsplat_c.adam_step(groups))
+        for share in (0.2, 0.5):
+            visible = torch.rand(count, device="cuda") < share
+            add(f"Adam, {share:.0%} of the rows visible", of,
+                lambda: gsplat_c.adam_step(groups, visible=visible))
+        leaves = [group["parameter"].requires_grad_() for group in groups]
+        for leaf, group in zip(leaves, groups):
+            leaf.grad = group["gradient"]
+        optimizer = torch.optim.Adam(leaves, lr=0.01, fused=True)
+        add("Adam", of, optimizer.step, "torch fused")
 
 
 def main():
-    benches = {"ssim": bench_ssim, "loss": bench_loss, "adam": bench_adam, "knn": bench_knn}
-    unknown = [name for name in sys.argv[1:] if name not in benches]
+    benches = {"knn": bench_knn, "ssim": bench_ssim, "loss": bench_loss, "adam": bench_adam}
+    words = [word for word in sys.argv[1:] if word != "--json"]
+    unknown = [word for word in words if word not in benches]
     if unknown:
         raise SystemExit(f"gpu_ops.py: {unknown[0]} is none of {', '.join(benches)}")
     if not torch.cuda.is_available():
         raise SystemExit("gpu_ops.py: no CUDA device")
-    print(torch.cuda.get_device_name(), "gsplat_c", gsplat_c.version())
-    for name in sys.argv[1:] or benches:
-        benches[name]()
+    table = Table(COLUMNS, "--json" in sys.argv)
+    for word in words or benches:
+        benches[word](time_into(table))
+    table.close(gsplat_c=gsplat_c.version())
 
 
 if __name__ == "__main__":

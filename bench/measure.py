@@ -1,0 +1,87 @@
+"""Times and memory of calls on a CUDA device, and a table of them."""
+
+import json
+import statistics
+
+import torch
+
+WARM_UPS, RUNS = 5, 20
+
+
+def events():
+    return tuple(torch.cuda.Event(enable_timing=True) for _ in range(2))
+
+
+def median_ms(call, runs=RUNS, warm_up=WARM_UPS):
+    """Milliseconds of a call between events around it, all that the host does included."""
+    for _ in range(warm_up):
+        call()
+    times = []
+    for _ in range(runs):
+        begin, end = events()
+        torch.cuda.synchronize()
+        begin.record()
+        call()
+        end.record()
+        end.synchronize()
+        times.append(begin.elapsed_time(end))
+    return statistics.median(times)
+
+
+def row_ms(call, count=RUNS, warm_up=WARM_UPS):
+    """Milliseconds of a call among many: the device's time where it is longer than the host's."""
+    for _ in range(warm_up):
+        call()
+    begin, end = events()
+    torch.cuda.synchronize()
+    begin.record()
+    for _ in range(count):
+        call()
+    end.record()
+    end.synchronize()
+    return begin.elapsed_time(end) / count
+
+
+def peak_mb(call):
+    """The most memory in use during a call and held by its result, beside what was there."""
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    kept = call()
+    torch.cuda.synchronize()
+    del kept
+    return (torch.cuda.max_memory_allocated() - before) / 1e6
+
+
+class Table:
+    """Rows that are printed as they come, or all at the end as JSON.
+
+    columns: {name: format}, such as {"scene": "<20", "ms": "10.3f"}.  A value of None is
+    printed as '-'.
+    """
+
+    def __init__(self, columns, as_json=False):
+        self.columns, self.as_json, self.rows = columns, as_json, []
+        if not as_json:
+            names = (self._cell(name, form, header=True) for name, form in columns.items())
+            print(torch.cuda.get_device_name())
+            print(" ".join(names), flush=True)
+
+    @staticmethod
+    def _cell(value, form, header=False):
+        if header or value is None:
+            width = form.strip("<").split(".")[0].rstrip("df")
+            return format("-" if value is None else value, ("<" if "<" in form else ">") + width)
+        return format(value, form)
+
+    def add(self, *values):
+        self.rows.append(dict(zip(self.columns, values)))
+        if not self.as_json:
+            print(" ".join(self._cell(value, form)
+                           for value, form in zip(values, self.columns.values())), flush=True)
+
+    def close(self, **facts):
+        if self.as_json:
+            print(json.dumps({"device": torch.cuda.get_device_name(), **facts,
+                              "results": self.rows}, indent=1))
