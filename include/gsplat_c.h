@@ -138,7 +138,13 @@ typedef void gsc_log_fn(void *user, int32_t level, const char *message);
 
 /* Where the library gets memory that it was not handed.  Both functions or
  * neither; called on the thread that called the library.  alloc returns NULL
- * when it cannot. */
+ * when it cannot.
+ *
+ * Without an allocator a CUDA context has a stream-ordered pool of its own.  The
+ * pool keeps freed memory for later calls, up to a sixteenth of the device's; what
+ * is more goes back to the device when a stream, an event or the context is waited
+ * for, and everything when the context is freed.  The CPU uses malloc and keeps
+ * nothing. */
 typedef struct gsc_allocator {
     size_t struct_size;
     void *user;
@@ -153,7 +159,7 @@ typedef struct gsc_context_desc {
     uint32_t abi_version; /* GSC_ABI_VERSION */
     uint32_t flags;       /* GSC_CONTEXT_* */
     DLDevice device;
-    const gsc_allocator *allocator; /* copied; NULL: stream-ordered pool, or malloc */
+    const gsc_allocator *allocator; /* copied; NULL: see above */
     gsc_log_fn *log;                /* NULL: silent */
     void *log_user;
     int32_t log_level;   /* most verbose level wanted; 0: GSC_LOG_WARNING */

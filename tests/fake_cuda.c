@@ -289,10 +289,40 @@ CALL(cuMemFree_v2, pointer data) {
     return release((void *)(uintptr_t)data, &notes.blocks);
 }
 
-CALL(cuMemAllocAsync, pointer *data, size_t bytes, void *stream) {
+/* A pool of device memory: 88 bytes that say pinned, on a device. */
+CALL(cuMemPoolCreate, fake_pool **pool, const int *props) {
+    NEEDS_CONTEXT();
+    if (props[0] != 1 || props[1] != 0 || props[2] != 1) return INVALID_VALUE;
+    for (int i = 4; i < 22; ++i)
+        if (props[i] != 0) return INVALID_VALUE;
+    fake_pool *made = calloc(1, sizeof *made);
+    if (!made) return OUT_OF_MEMORY;
+    made->device = props[3];
+    notes.pool = *made;
+    *pool = made;
+    add(&notes.pools, 1);
+    return 0;
+}
+
+CALL(cuMemPoolDestroy, void *pool) {
+    NEEDS_CONTEXT();
+    return release(pool, &notes.pools);
+}
+
+CALL(cuMemPoolSetAttribute, fake_pool *pool, int attribute, void *value) {
+    NEEDS_CONTEXT();
+    if (attribute != 4) return INVALID_VALUE;
+    memcpy(&pool->kept, value, sizeof pool->kept);
+    notes.pool = *pool;
+    return 0;
+}
+
+CALL(cuMemAllocFromPoolAsync, pointer *data, size_t bytes, fake_pool *pool, void *stream) {
     void *block = NULL;
     NEEDS_CONTEXT();
+    if (!pool) return INVALID_VALUE;
     notes.stream = stream;
+    notes.pool = *pool;
     result code = allocate(&block, bytes, &notes.async_blocks);
     *data = (pointer)(uintptr_t)block;
     return code;

@@ -11,6 +11,7 @@
 #define TESTS_FAKE_CUDA_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 enum { FAKE_LAUNCHES = 256, FAKE_ARGS = 4096, FAKE_COPIES = 64 };
 
@@ -29,15 +30,21 @@ typedef struct fake_copy {
     size_t bytes;
 } fake_copy;
 
+typedef struct fake_pool {
+    int device;
+    uint64_t kept; /* the release threshold */
+} fake_pool;
+
 /* The notes; fake_cuda() gives the one of the process. */
 typedef struct fake_notes {
     fake_launch launches[FAKE_LAUNCHES];
     fake_copy copies[FAKE_COPIES];
     int launch_count, copy_count;
     int pushes, synchronisations, event_waits, functions, attributes;
-    int retained[8];                                     /* of each device's primary context */
-    int libraries, pinned, events, blocks, async_blocks; /* that live */
-    void *stream;                                        /* of the last call that has one */
+    int retained[8]; /* of each device's primary context */
+    int libraries, pinned, events, blocks, async_blocks, pools; /* that live */
+    fake_pool pool;                                             /* of the last call that has one */
+    void *stream;                                               /* the same */
 } fake_notes;
 
 typedef fake_notes *fake_cuda_function(void);

@@ -22,7 +22,7 @@ static int nothing_left(void **state) {
     assert_int_equal(notes->libraries, 0);
     assert_int_equal(notes->pinned, 0);
     assert_int_equal(notes->events, 0);
-    assert_int_equal(notes->blocks + notes->async_blocks, 0);
+    assert_int_equal(notes->blocks + notes->async_blocks + notes->pools, 0);
     return 0;
 }
 
@@ -231,6 +231,8 @@ static void failures_of_creation(void **state) {
          "access"},
         {"cuKernelGetFunction=700", GSC_ERROR_CUDA, NULL},
         {"cuFuncGetAttribute=700", GSC_ERROR_CUDA, NULL},
+        {"cuMemPoolCreate=2", GSC_ERROR_OUT_OF_MEMORY, NULL},
+        {"cuMemPoolSetAttribute=700", GSC_ERROR_CUDA, NULL},
         {"cuMemHostAlloc=2", GSC_ERROR_OUT_OF_MEMORY, NULL},
         {"cuEventCreate=2", GSC_ERROR_OUT_OF_MEMORY, NULL},
     };

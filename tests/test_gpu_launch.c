@@ -30,7 +30,7 @@ static int close_context(void **state) {
     assert_int_equal(notes->libraries, 0);
     assert_int_equal(notes->pinned, 0);
     assert_int_equal(notes->events, 0);
-    assert_int_equal(notes->blocks + notes->async_blocks, 0);
+    assert_int_equal(notes->blocks + notes->async_blocks + notes->pools, 0);
     return 0;
 }
 
@@ -235,7 +235,7 @@ static void memory(void **state) {
         assert_int_equal(notes->blocks, !pools);
         memset(data, 0, 1000);
         gsc__context_release(other, data, 1000, &scope);
-        setenv("FAKE_CUDA_FAIL", pools ? "cuMemAllocAsync=2" : "cuMemAlloc_v2=2", 1);
+        setenv("FAKE_CUDA_FAIL", pools ? "cuMemAllocFromPoolAsync=2" : "cuMemAlloc_v2=2", 1);
         expect_failure(gsc__context_alloc(other, 1000, "knn: scratch", &scope, &data),
                        GSC_ERROR_OUT_OF_MEMORY,
                        "knn: scratch: out of memory, 1000 bytes were wanted");
@@ -243,6 +243,24 @@ static void memory(void **state) {
         unsetenv("FAKE_CUDA_FAIL");
         gsc_context_free(other);
     }
+}
+
+/* Each context's, on its device, that keeps a sixteenth of the device's memory. */
+static void pools(void **state) {
+    void *data;
+    (void)state;
+    gsc_context *other = fake_driver_context(1, 0);
+    assert_int_equal(notes->pools, 2);
+    assert_ptr_not_equal(gsc__gpu_of(context)->pool, gsc__gpu_of(other)->pool);
+    for (int device = 0; device < 2; ++device) {
+        gsc_context *owner = device ? other : context;
+        expect_ok(gsc__context_alloc(owner, 1000, "test", &scope, &data));
+        assert_int_equal(notes->pool.device, device);
+        assert_true(notes->pool.kept == (uint64_t)512 << 20);
+        gsc__context_release(owner, data, 1000, &scope);
+    }
+    gsc_context_free(other);
+    assert_int_equal(notes->pools, 1);
 }
 
 /* --------------------------------------------------------------------- threads */
@@ -302,6 +320,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(host_values_travel_as_arguments, open_context,
                                         close_context),
         cmocka_unit_test_setup_teardown(memory, open_context, close_context),
+        cmocka_unit_test_setup_teardown(pools, open_context, close_context),
         cmocka_unit_test_setup_teardown(fresh_threads, open_context, close_context),
     };
     notes = fake_driver_notes();

@@ -4,6 +4,8 @@
 
 /* ---------------------------------------------------------------------- open */
 
+enum { POOL_SHARE = 16 }; /* of the device's memory, what the pool keeps at most */
+
 static const struct {
     const char *name, *symbol;
     enum gsc__gpu_file file;
@@ -55,8 +57,26 @@ static gsc_status load_kernel(gsc__gpu *gpu, int kernel) {
     return gsc__driver_fail(driver, result, "context_create: kernel %s", kernels[kernel].name);
 }
 
+/* A pool of the context's own: the device's default one gives memory back at every
+ * synchronisation, so that each call would pay for mapping it again, and to change that is
+ * the application's business. */
+static gsc_status open_pool(const gsc_context *context, gsc__gpu *gpu) {
+    static const char function[] = "context_create";
+    const gsc__gpu_device *device = &gpu->device;
+    const gsc__cu_pool_props props = {
+        .type = GSC__CU_ALLOCATION_PINNED,
+        .location = {GSC__CU_LOCATION_DEVICE, context->device.device_id}};
+    uint64_t kept = (uint64_t)device->memory / POOL_SHARE;
+    if (!device->pools) return GSC_OK;
+    GSC__DRIVER_TRY(device->driver, function, cuMemPoolCreate, &gpu->pool, &props);
+    GSC__DRIVER_TRY(device->driver, function, cuMemPoolSetAttribute, gpu->pool,
+                    GSC__CU_POOL_RELEASE_THRESHOLD, &kept);
+    return GSC_OK;
+}
+
 static gsc_status load_all(const gsc_context *context, gsc__gpu *gpu) {
     static const char function[] = "context_create";
+    GSC__TRY(open_pool(context, gpu));
     for (int i = 0; i < GSC__GPU_FILE_COUNT; ++i) GSC__TRY(load_file(context, gpu, i));
     for (int i = 0; i < GSC__GPU_KERNEL_COUNT; ++i) GSC__TRY(load_kernel(gpu, i));
     void *pinned = NULL;
@@ -79,6 +99,7 @@ static void unload_all(gsc__gpu *gpu) {
         if (gpu->staging.data) (void)driver->cuMemFreeHost(gpu->staging.data);
         for (int i = 0; i < GSC__GPU_FILE_COUNT; ++i)
             if (gpu->libraries[i]) (void)driver->cuLibraryUnload(gpu->libraries[i]);
+        if (gpu->pool) (void)driver->cuMemPoolDestroy(gpu->pool);
         gsc__gpu_leave(&scope);
     }
     gsc__gpu_device_release(&gpu->device);
@@ -119,25 +140,27 @@ static void close_context(gsc_context *context) {
 
 /* Without pools (some virtual GPUs) allocation waits for the device. */
 static void *alloc_memory(gsc_context *context, size_t bytes, void *stream) {
-    const gsc__gpu_device *device = &gsc__gpu_of(context)->device;
+    const gsc__gpu *gpu = gsc__gpu_of(context);
+    const gsc__driver *driver = gpu->device.driver;
     gsc__gpu_scope scope;
     gsc__cu_pointer data = 0;
-    if (gsc__gpu_try_enter(device, &scope) != GSC__CU_OK) return NULL;
-    gsc__cu_result result = device->pools ? device->driver->cuMemAllocAsync(&data, bytes, stream)
-                                          : device->driver->cuMemAlloc(&data, bytes);
+    if (gsc__gpu_try_enter(&gpu->device, &scope) != GSC__CU_OK) return NULL;
+    gsc__cu_result result = gpu->pool
+                                ? driver->cuMemAllocFromPoolAsync(&data, bytes, gpu->pool, stream)
+                                : driver->cuMemAlloc(&data, bytes);
     gsc__gpu_leave(&scope);
     return result == GSC__CU_OK ? (void *)(uintptr_t)data : NULL;
 }
 
 static void free_memory(gsc_context *context, void *data, void *stream) {
-    const gsc__gpu_device *device = &gsc__gpu_of(context)->device;
+    const gsc__gpu *gpu = gsc__gpu_of(context);
     const gsc__cu_pointer pointer = (gsc__cu_pointer)(uintptr_t)data;
     gsc__gpu_scope scope;
-    if (gsc__gpu_try_enter(device, &scope) != GSC__CU_OK) return;
-    if (device->pools) {
-        (void)device->driver->cuMemFreeAsync(pointer, stream);
+    if (gsc__gpu_try_enter(&gpu->device, &scope) != GSC__CU_OK) return;
+    if (gpu->pool) {
+        (void)gpu->device.driver->cuMemFreeAsync(pointer, stream);
     } else {
-        (void)device->driver->cuMemFree(pointer);
+        (void)gpu->device.driver->cuMemFree(pointer);
     }
     gsc__gpu_leave(&scope);
 }

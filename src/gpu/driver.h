@@ -12,7 +12,7 @@
 typedef int gsc__cu_result;       /* CUresult */
 typedef int gsc__cu_device;       /* CUdevice */
 typedef uint64_t gsc__cu_pointer; /* CUdeviceptr of 64-bit systems */
-/* CUcontext, CUstream, CUlibrary, CUkernel and CUfunction are void * here. */
+/* CUcontext, CUstream, CUlibrary, CUkernel, CUfunction and CUmemoryPool are void * here. */
 
 enum {
     GSC__CU_OK = 0,
@@ -36,6 +36,19 @@ enum {
 enum { GSC__CU_FUNCTION_MAX_THREADS = 0 };
 enum { GSC__CU_CAPTURE_NONE = 0 };
 enum { GSC__CU_EVENT_DISABLE_TIMING = 2 };
+enum {
+    GSC__CU_ALLOCATION_PINNED = 1,
+    GSC__CU_LOCATION_DEVICE = 1,
+    GSC__CU_POOL_RELEASE_THRESHOLD = 4
+};
+typedef struct gsc__cu_pool_props { /* CUmemPoolProps */
+    int type, handle_types;
+    struct {
+        int type, index;
+    } location;
+    void *security;
+    unsigned char reserved[64];
+} gsc__cu_pool_props;
 /* The `extra` list of cuLaunchKernel. */
 #define GSC__CU_LAUNCH_END ((void *)0)
 #define GSC__CU_LAUNCH_BUFFER ((void *)1)
@@ -72,7 +85,11 @@ enum { GSC__CU_EVENT_DISABLE_TIMING = 2 };
        void **extra))                                                                              \
     X(cuMemAlloc, "cuMemAlloc_v2", (gsc__cu_pointer * data, size_t bytes))                         \
     X(cuMemFree, "cuMemFree_v2", (gsc__cu_pointer data))                                           \
-    X(cuMemAllocAsync, "cuMemAllocAsync", (gsc__cu_pointer * data, size_t bytes, void *stream))    \
+    X(cuMemPoolCreate, "cuMemPoolCreate", (void **pool, const gsc__cu_pool_props *props))          \
+    X(cuMemPoolDestroy, "cuMemPoolDestroy", (void *pool))                                          \
+    X(cuMemPoolSetAttribute, "cuMemPoolSetAttribute", (void *pool, int attribute, void *value))    \
+    X(cuMemAllocFromPoolAsync, "cuMemAllocFromPoolAsync",                                          \
+      (gsc__cu_pointer * data, size_t bytes, void *pool, void *stream))                            \
     X(cuMemFreeAsync, "cuMemFreeAsync", (gsc__cu_pointer data, void *stream))                      \
     X(cuMemHostAlloc, "cuMemHostAlloc", (void **data, size_t bytes, unsigned flags))               \
     X(cuMemFreeHost, "cuMemFreeHost", (void *data))                                                \

@@ -14,6 +14,7 @@ typedef struct gsc__gpu {
     void *libraries[GSC__GPU_FILE_COUNT];
     void *functions[GSC__GPU_KERNEL_COUNT];
     char target[GSC__GPU_TARGET_SIZE]; /* of the images in use: "sm_90" */
+    void *pool;                        /* of device memory; NULL: the device has none */
     gsc__gpu_staging staging;
 } gsc__gpu;
 
