@@ -49,7 +49,7 @@ static __device__ __forceinline__ uint32_t warp_max(uint32_t x) {
 
 /* The k best in registers, sorted; k < size leaves the first places at 0 for good. */
 template <int count> struct short_list {
-    static constexpr int size = count;
+    static constexpr int size = count, unroll = count <= 3 ? 8 : 2; /* of a leaf's points */
     uint64_t keys[size];
 
     __device__ __forceinline__ void clear(int k) {
@@ -77,8 +77,8 @@ template <int count> struct short_list {
 
 /* The k best in memory as a heap, the last of them on top; lanes side by side. */
 struct long_list {
-    static constexpr int size = 0; /* k */
-    uint64_t *keys;                /* [k, 32], this lane's */
+    static constexpr int size = 0 /* k */, unroll = 2;
+    uint64_t *keys; /* [k, 32], this lane's */
     uint64_t top;
 
     __device__ __forceinline__ uint64_t &at(int i) const {
@@ -158,7 +158,7 @@ template <class list> struct group {
         const float4 *points = (const float4 *)args.sorted + (uint64_t)leaf * LEAF;
         memory.points[gsc__lane()] = points[gsc__lane()];
         __syncwarp();
-#pragma unroll 8
+#pragma unroll list::unroll
         for (int i = 0; i < LEAF; ++i) {
             const float4 point = memory.points[i];
             const float distance2 = length2(point.x - x, point.y - y, point.z - z);
@@ -276,12 +276,16 @@ static __device__ __forceinline__ void search(const gsc_k_knn_search &args, warp
         uint32_t first = 0, end = 0;
         best.clear(args.k);
         g.update_radius();
-        if (!args.queries) { /* the queries are a leaf */
+        if (!args.queries) { /* the queries are a leaf, which comes before its neighbours */
             first = number > 0 ? number - 1 : 0;
             end = min(number + 2, args.leaves);
-            g.visit(number);
-            for (uint32_t leaf = first; leaf < end; ++leaf)
-                if (leaf != number) g.visit(leaf);
+            uint32_t leaf = number;
+#pragma unroll 1
+            for (uint32_t left = end - first; left > 0; --left) {
+                g.visit(leaf);
+                leaf = leaf == number ? first : leaf + 1;
+                if (leaf == number) ++leaf;
+            }
         }
         g.walk(first, end);
         best.sort(args.k);
