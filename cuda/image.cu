@@ -6,7 +6,7 @@ extern "C" __global__ void __launch_bounds__(GSC__POINTS_BLOCK)
     gsc_image_points(const __grid_constant__ gsc_k_image_points args) {
     __shared__ double warps[32];
     float upstream[GSC__IMAGE_SUMS];
-    gsc__upstream(args.coefficients, args.device_totals ? *args.device_totals : args.totals, 1.0,
+    gsc__upstream(args.coefficients, args.device_shares ? *args.device_shares : args.shares, 1.0,
                   upstream);
     const int plane = (int)(blockIdx.x / (uint32_t)args.pieces);
     const int64_t first = (int64_t)(blockIdx.x % (uint32_t)args.pieces) * GSC__POINTS_PIECE;
@@ -67,7 +67,9 @@ extern "C" __global__ void __launch_bounds__(GSC__TOTAL_BLOCK)
     }
     pixels = gsc__block_sum(pixels, warps);
     windows = gsc__block_sum(windows, warps);
-    if (threadIdx.x == 0) *args.total = {pixels * args.channels, windows * args.channels};
+    if (threadIdx.x) return;
+    args.shares->pixel = pixels != 0 ? 1 / (pixels * args.channels) : 0;
+    args.shares->window = windows != 0 ? 1 / (windows * args.channels) : 0;
 }
 
 extern "C" __global__ void __launch_bounds__(GSC__TOTAL_BLOCK)
@@ -78,10 +80,9 @@ extern "C" __global__ void __launch_bounds__(GSC__TOTAL_BLOCK)
         for (int k = 0; k < GSC__IMAGE_SUMS; ++k) sums[k] += args.sums[i * GSC__IMAGE_SUMS + k];
     for (int k = 0; k < GSC__IMAGE_SUMS; ++k) sums[k] = gsc__block_sum(sums[k], warps);
     if (threadIdx.x) return;
-    const gsc__gpu_image_totals totals = args.device_totals ? *args.device_totals : args.totals;
-    const double per_pixel = totals.pixels != 0 ? 1 / totals.pixels : 0;
-    const double per_window = totals.windows != 0 ? 1 / totals.windows : 0;
-    const double l1 = sums[0] * per_pixel, l2 = sums[1] * per_pixel, ssim = sums[2] * per_window;
+    const gsc__gpu_image_shares shares = args.device_shares ? *args.device_shares : args.shares;
+    const double l1 = sums[0] * shares.pixel, l2 = sums[1] * shares.pixel;
+    const double ssim = sums[2] * shares.window;
     if (args.mean) *args.mean = (float)ssim;
     if (args.loss)
         *args.loss =

@@ -18,13 +18,6 @@ static __device__ __forceinline__ float gsc__from_byte(uint8_t byte) {
     return fmaf(fmaf(-quotient, 255.0f, value), inverse, quotient);
 }
 
-/* 1 / x to one unit in the last place. */
-static __device__ __forceinline__ float gsc__rcp(float x) {
-    float y;
-    asm("rcp.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-
 /* Pixels, of which bytes stand for value / 255. */
 static __device__ __forceinline__ float gsc__pixel(const gsc__gpu_pixels &image, int64_t offset) {
     if (image.bytes) return gsc__from_byte(((const uint8_t *)image.data)[offset]);
@@ -39,26 +32,29 @@ static __device__ __forceinline__ float gsc__weight(const gsc__gpu_pixels &image
 
 /* Derivatives by the sums. */
 static __device__ __forceinline__ void gsc__upstream(const double *coefficients,
-                                                     const gsc__gpu_image_totals &totals,
+                                                     const gsc__gpu_image_shares &shares,
                                                      double factor, float *upstream) {
-    const double per_pixel = totals.pixels != 0 ? factor / totals.pixels : 0;
-    const double per_window = totals.windows != 0 ? factor / totals.windows : 0;
-    upstream[0] = (float)(coefficients[0] * per_pixel);
-    upstream[1] = (float)(coefficients[1] * per_pixel);
-    upstream[2] = (float)(coefficients[2] * per_window);
+    upstream[0] = (float)(coefficients[0] * factor * shares.pixel);
+    upstream[1] = (float)(coefficients[1] * factor * shares.pixel);
+    upstream[2] = (float)(coefficients[2] * factor * shares.window);
+}
+
+/* Sum over a warp, for its first lane. */
+template <class number> static __device__ __forceinline__ number gsc__warp_sum(number x) {
+#pragma unroll 1
+    for (int step = 16; step > 0; step /= 2) x += __shfl_down_sync(GSC__ALL_LANES, x, step);
+    return x;
 }
 
 /* Sum over a block of a multiple of 32 threads, for thread 0.  warps: 32 doubles of shared
  * memory, free again after the call. */
 static __device__ double gsc__block_sum(double x, double *warps) {
-    for (int step = 16; step > 0; step /= 2) x += __shfl_down_sync(GSC__ALL_LANES, x, step);
+    x = gsc__warp_sum(x);
     if (gsc__lane() == 0) warps[threadIdx.x >> 5] = x;
     __syncthreads();
     double sum = 0;
-    if (threadIdx.x < 32) {
-        sum = gsc__lane() < blockDim.x >> 5 ? warps[gsc__lane()] : 0;
-        for (int step = 16; step > 0; step /= 2) sum += __shfl_down_sync(GSC__ALL_LANES, sum, step);
-    }
+    if (threadIdx.x < 32)
+        sum = gsc__warp_sum(gsc__lane() < blockDim.x >> 5 ? warps[gsc__lane()] : 0.0);
     __syncthreads();
     return sum;
 }

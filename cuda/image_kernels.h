@@ -9,7 +9,9 @@
 #define GSC__SSIM_BLOCK 128
 #define GSC__SSIM_ROWS 8
 #define GSC__SSIM_COLUMNS 8
-#define GSC__SSIM_RADIUS 5 /* of the window with kernels of its own */
+#define GSC__SSIM_RESIDENT 5      /* blocks of a multiprocessor at once: registers for these */
+#define GSC__SSIM_GRAD_RESIDENT 4 /* the same with a gradient */
+#define GSC__SSIM_RADIUS 5        /* of the window with kernels of its own */
 #define GSC__SSIM_RADIUS_MAX 16
 
 /* Indices of sums: of |x - y|, of (x - y)^2, of SSIM. */
@@ -22,26 +24,31 @@ typedef struct gsc__gpu_pixels {
     int32_t vectors; /* four neighbours in a row, the first divisible by 4, are aligned */
 } gsc__gpu_pixels;
 
-/* The sums of the weights of all pixels and of all windows. */
+/* The sums of the weights of pixels and of windows. */
 typedef struct gsc__gpu_image_totals {
     double pixels, windows;
 } gsc__gpu_image_totals;
+
+/* What a pixel and a window of weight 1 contribute to a mean: 1 / total, or 0 if that is 0. */
+typedef struct gsc__gpu_image_shares {
+    double pixel, window;
+} gsc__gpu_image_shares;
 
 typedef struct gsc_k_ssim {
     int32_t channels, height, width;
     int32_t tile_height, tile_width, tile_rows, tile_columns;
     int32_t radius; /* of the window */
     int32_t border; /* rows and columns of the image that have no window */
-    int32_t pointwise;
+    int32_t pointwise, differentiate;
     float weights[2 * GSC__SSIM_RADIUS_MAX + 1];
     float c1, c2;
     gsc__gpu_pixels image, target;
     gsc__gpu_pixels weight; /* of pixels and windows */
     int32_t weight_origin;  /* row and column of the image that weight begins at */
-    /* Derivative by each sum: its coefficient, divided by the total, times grad_mean. */
+    /* Derivative by each sum: its coefficient, times the share, times grad_mean. */
     double coefficients[GSC__IMAGE_SUMS];
-    gsc__gpu_image_totals totals;
-    const gsc__gpu_image_totals *device_totals; /* NULL: totals */
+    gsc__gpu_image_shares shares;
+    const gsc__gpu_image_shares *device_shares; /* NULL: shares */
     const float *grad_mean;                     /* scalar or NULL: 1 */
     float *map;                                 /* dense, of the windows; NULL: not wanted */
     gsc__gpu_pixels grad_image;                 /* data NULL: not wanted */
@@ -55,8 +62,8 @@ typedef struct gsc_k_image_points {
     int32_t channels, height, width, pieces; /* pieces of a plane */
     gsc__gpu_pixels image, target, weight;
     double coefficients[GSC__IMAGE_SUMS];
-    gsc__gpu_image_totals totals;
-    const gsc__gpu_image_totals *device_totals;
+    gsc__gpu_image_shares shares;
+    const gsc__gpu_image_shares *device_shares;
     gsc__gpu_pixels grad_image;
     double *sums; /* [blocks, GSC__IMAGE_SUMS] */
 } gsc_k_image_points;
@@ -76,15 +83,15 @@ typedef struct gsc_k_mask_total {
     const gsc__gpu_image_totals *sums; /* [count] */
     int64_t count;
     int32_t channels;
-    gsc__gpu_image_totals *total;
+    gsc__gpu_image_shares *shares;
 } gsc_k_mask_total;
 
 /* One block: adds the blocks' sums, in order; outputs are NULL if not wanted. */
 typedef struct gsc_k_image_total {
     const double *sums; /* [blocks, GSC__IMAGE_SUMS] */
     int64_t blocks;
-    gsc__gpu_image_totals totals;
-    const gsc__gpu_image_totals *device_totals;
+    gsc__gpu_image_shares shares;
+    const gsc__gpu_image_shares *device_shares;
     double l1_weight, l2_weight, ssim_weight;
     float *mean;  /* scalar, of SSIM */
     float *loss;  /* scalar */

@@ -11,195 +11,202 @@
  * of an FIR filter), so that the filter along columns needs no shared memory.  Every eight
  * rows change hands in shared memory and a thread filters eight neighbours of one row,
  * which share the values that they read.  The partial derivatives by the fields go through
- * the same two filters to become the gradient. */
+ * the same two filters to become the gradient.
+ *
+ * The usual window has kernels of its own, unrolled, with 32-bit offsets within a plane.
+ * All else takes one kernel, in loops. */
 #include "ssim.cuh"
 
 /* ---------------------------------------------------------------------- SSIM */
 
-/* The map at COLUMNS neighbours from the filtered fields, and upstream times its partial
- * derivatives, which take the fields' place:
+/* The map at a pixel from its filtered fields, and its partial derivatives, which take the
+ * fields' place:
  *
- *   S = C D / (A B),  A = mu_x^2 + mu_y^2 + c1,   B = sigma_x^2 + sigma_y^2 + c2,
- *                     C = 2 mu_x mu_y + c1,       D = 2 sigma_xy + c2,
- *   dS/d(x^2 + y^2) = -S / B,   dS/d(x y) = 2 C / (A B),
- *   dS/dmu_x = 2 mu_y D / (A B) - 2 mu_x S / A + 2 a S / B - b 2 C / (A B)
+ *   A = 1 / (mu_x^2 + mu_y^2 + c1),  B = 1 / (sigma_x^2 + sigma_y^2 + c2),
+ *   C = (2 mu_x mu_y + c1) A,         D = (2 sigma_xy + c2) B,         S = C D,
+ *   dS/d(x^2 + y^2) = -S B,  dS/d(x y) = 2 C B,
+ *   dS/dmu_x = 2 A (mu_y D - mu_x S) + 2 a S B - b 2 C B
  *
  * with a, b the filtered shifted images, mu = level + a, level + b.  A window of one
  * pixel has no variance at all, which rounding would not find. */
-template <bool gradient>
-static __device__ __forceinline__ void ssim_eight(const gsc_k_ssim &args, const tile &t,
-                                                  bool single, const float *weights,
-                                                  float (*fields)[COLUMNS], float *map) {
-    const float upstream = t.upstream[2];
-#pragma unroll
-    for (int o = 0; o < COLUMNS; ++o) {
-        const float a = fields[X][o], b = fields[Y][o];
-        const float mu_x = a + t.level_x, mu_y = b + t.level_y;
-        float variances = fields[SQUARES][o] - a * a - b * b;
-        float covariance = fields[PRODUCT][o] - a * b;
-        if (single) variances = covariance = 0.0f;
-        if (variances < 0.0f) variances = 0.0f;
-        const float A = mu_x * mu_x + mu_y * mu_y + args.c1, B = variances + args.c2;
-        const float C = 2.0f * (mu_x * mu_y) + args.c1, D = 2.0f * covariance + args.c2;
-        const float inverse = gsc__rcp(A * B);
-        const float S = C * D * inverse;
-        map[o] = S;
-        if (!gradient) continue;
-        const float q = weights[o] * upstream;
-        float by_squares = -q * S * (A * inverse), by_product = 2.0f * q * (C * inverse);
-        if (single) by_squares = by_product = 0.0f;
-        const float by_A = 2.0f * q * S * (B * inverse), by_C = 2.0f * q * (D * inverse);
-        fields[BY_X][o] = mu_y * by_C - mu_x * by_A - 2.0f * a * by_squares - b * by_product;
-        fields[BY_SQUARES][o] = by_squares;
-        fields[BY_PRODUCT][o] = by_product;
-    }
+static __device__ __forceinline__ float ssim_at(const gsc_k_ssim &args, const tile &t, bool single,
+                                                float (&fields)[FIELDS]) {
+    const float a = fields[0], b = fields[1];
+    const float mu_x = a + t.level_x, mu_y = b + t.level_y;
+    float variances = fields[2] - a * a - b * b;
+    float covariance = fields[3] - a * b;
+    if (single) variances = covariance = 0.0f;
+    if (variances < 0.0f) variances = 0.0f;
+    const float A = gsc__rcp_fast(mu_x * mu_x + mu_y * mu_y + args.c1);
+    const float B = gsc__rcp_fast(variances + args.c2);
+    const float C = (2.0f * (mu_x * mu_y) + args.c1) * A, D = (2.0f * covariance + args.c2) * B;
+    const float S = C * D;
+    float by_squares = -S * B, by_product = 2.0f * C * B;
+    if (single) by_squares = by_product = 0.0f;
+    fields[0] = 2.0f * (A * (mu_y * D - mu_x * S) - a * by_squares) - b * by_product;
+    fields[1] = by_squares;
+    fields[2] = by_product;
+    return S;
 }
 
-/* Row y of the map from column x on: the fields become partial derivatives, zero where
- * there is no window. */
-template <int radius, bool gradient>
+/* Row y of the map from column x on: the fields become partial derivatives, times the
+ * windows' weights, zero where there is no window. */
+template <int radius, bool gradient, class index>
 static __device__ __forceinline__ void map_eight(const gsc_k_ssim &args, tile &t, int y, int x,
-                                                 float (*fields)[COLUMNS]) {
+                                                 float (*fields)[FIELDS]) {
     const int first = args.border, last = args.width - args.border;
     const bool row_exists = y >= args.border && y < args.height - args.border;
-    float weights[COLUMNS], map[COLUMNS];
-    if (row_exists) {
-        const bool single = (radius < 0 ? args.radius : radius) == 0;
-        load_weights(args, t, y, x, first, last, weights);
-        ssim_eight<gradient>(args, t, single, weights, fields, map);
-    }
+    const bool single = (radius < 0 ? args.radius : radius) == 0;
+    const uint32_t windows = row_exists ? columns_within(x, first, last) : 0;
     const bool own_row = row_exists && y >= t.y0 && y < t.y1;
-    float *map_row = 0;
-    if (own_row && args.map) {
+    const uint32_t own = own_row ? columns_within(x, t.x0, t.x1) & windows : 0;
+    float map[COLUMNS];
+#pragma unroll
+    for (int o = 0; o < COLUMNS; ++o) map[o] = ssim_at(args, t, single, fields[o]);
+    if (args.map && own) {
         const int64_t plane = (int64_t)t.b * args.channels + t.c;
-        map_row = args.map + (plane * (args.height - 2 * first) + y - first) * (last - first);
-    }
+        const int64_t row = plane * (args.height - 2 * first) + y - first;
+        float *to = args.map + row * (last - first) + x - first;
 #pragma unroll
-    for (int o = 0; o < COLUMNS; ++o) {
-        const bool exists = row_exists && x + o >= first && x + o < last;
-        if (gradient && (!exists || t.upstream[2] == 0.0f))
-#pragma unroll
-            for (int f = 0; f < PARTIALS; ++f) fields[f][o] = 0.0f;
-        if (!own_row || !exists || x + o < t.x0 || x + o >= t.x1) continue;
-        if (map_row) map_row[x + o - first] = map[o];
-        t.sums[2] += args.weight.data ? map[o] * weights[o] : map[o];
+        for (int o = 0; o < COLUMNS; ++o)
+            if (own >> o & 1) to[o] = map[o];
     }
+    if (args.weight.data) {
+        float weights[COLUMNS];
+        load_weights<index>(args, t, y, x, windows, weights);
+#pragma unroll
+        for (int o = 0; o < COLUMNS; ++o) {
+            map[o] *= weights[o];
+#pragma unroll
+            for (int f = 0; f < (gradient ? PARTIALS : 0); ++f) fields[o][f] *= weights[o];
+        }
+    }
+    if (gradient && windows != ALL_COLUMNS) {
+#pragma unroll
+        for (int o = 0; o < COLUMNS; ++o)
+#pragma unroll
+            for (int f = 0; f < PARTIALS; ++f)
+                if (!(windows >> o & 1)) fields[o][f] = 0.0f;
+    }
+    if (!own) return;
+#pragma unroll
+    for (int o = 0; o < COLUMNS; ++o)
+        if (own >> o & 1) t.sums[2] += map[o];
 }
 
 /* Everything that is per pixel at row y from column x on.  filtered: partial derivatives
  * behind both filters. */
-template <bool gradient>
-static __device__ __forceinline__ void finish_eight(const gsc_k_ssim &args, tile &t, int y, int x,
-                                                    float (*filtered)[COLUMNS]) {
+template <bool gradient, class index>
+static __device__ __forceinline__ void finish_eight(const gsc_k_ssim &args, tile &t,
+                                                    bool differentiate, int y, int x,
+                                                    float (*filtered)[FIELDS]) {
     float first[COLUMNS], second[COLUMNS], by_x[COLUMNS];
     if (!args.pointwise && !args.grad_image.data) return;
-    load_eight(args.image, t, y, x, args.width, first);
-    load_eight(args.target, t, y, x, args.width, second);
+    load_eight<index>(args.image, t, y, x, args.width, first);
+    load_eight<index>(args.target, t, y, x, args.width, second);
 #pragma unroll
-    for (int o = 0; o < COLUMNS; ++o) by_x[o] = 0.0f;
+    for (int o = 0; o < COLUMNS; ++o) {
+        by_x[o] = 0.0f;
+        if (!gradient || !differentiate || t.upstream[2] == 0.0f) continue;
+        by_x[o] = t.upstream[2] * (filtered[o][0] + 2.0f * (first[o] - t.level_x) * filtered[o][1] +
+                                   (second[o] - t.level_y) * filtered[o][2]);
+    }
     if (args.pointwise) { /* at x = y the derivative of |x - y| is 0 */
+        const uint32_t own = columns_within(x, t.x0, t.x1);
+        const float by_l1 = t.upstream[0], by_l2 = 2.0f * t.upstream[1];
         float weights[COLUMNS];
-        load_weights(args, t, y, x, 0, args.width, weights);
-        const float by_l1 = t.upstream[0], by_l2 = t.upstream[1];
+#pragma unroll
+        for (int o = 0; o < COLUMNS; ++o) weights[o] = own >> o & 1 ? 1.0f : 0.0f;
+        if (args.weight.data) load_weights<index>(args, t, y, x, own, weights);
 #pragma unroll
         for (int o = 0; o < COLUMNS; ++o) {
-            if (x + o >= t.x1) continue;
-            const float d = first[o] - second[o];
+            const float d = own >> o & 1 ? first[o] - second[o] : 0.0f;
             const float sign = (float)((d > 0.0f) - (d < 0.0f));
             t.sums[0] += weights[o] * fabsf(d);
             t.sums[1] += weights[o] * (d * d);
-            by_x[o] = weights[o] * (by_l1 * sign + 2.0f * by_l2 * d);
+            by_x[o] += weights[o] * (by_l1 * sign + by_l2 * d);
         }
     }
-    if (!args.grad_image.data) return;
-    if (gradient)
-#pragma unroll
-        for (int o = 0; o < COLUMNS; ++o)
-            by_x[o] += filtered[BY_X][o] + 2.0f * (first[o] - t.level_x) * filtered[BY_SQUARES][o] +
-                       (second[o] - t.level_y) * filtered[BY_PRODUCT][o];
-    store_eight(args.grad_image, t, y, x, t.x1, by_x);
+    if (args.grad_image.data) store_eight<index>(args.grad_image, t, y, x, t.x1, by_x);
 }
 
 /* ---------------------------------------------------------------------- tile */
 
-/* ROWS rows of a column from row y on, less the level; zero outside the image. */
-static __device__ __forceinline__ void load_column(const gsc_k_ssim &args,
-                                                   const gsc__gpu_pixels &image, const tile &t,
-                                                   int y, int x, float level, float *out) {
-    const bool column_exists = x >= 0 && x < args.width;
-    const int64_t at = gsc__offset(image, t.b, t.c, y, x);
-    if (image.bytes) {
-        const uint8_t *from = (const uint8_t *)image.data + at;
-#pragma unroll
-        for (int k = 0; k < ROWS; ++k, from += image.strides[2]) {
-            const bool exists = column_exists && y + k >= 0 && y + k < args.height;
-            out[k] = (exists ? gsc__from_byte(*from) : 0.0f) - level;
-        }
-        return;
-    }
-    const float *from = (const float *)image.data + at;
-#pragma unroll
-    for (int k = 0; k < ROWS; ++k, from += image.strides[2]) {
-        const bool exists = column_exists && y + k >= 0 && y + k < args.height;
-        out[k] = exists ? *from : 0.0f;
-    }
-#pragma unroll
-    for (int k = 0; k < ROWS; ++k) out[k] -= level;
-}
-
-template <int radius>
+template <int radius, class index>
 static __device__ __forceinline__ void push_pixels(const gsc_k_ssim &args, const tile &t, int y,
                                                    int x, column_filter<radius> *filters,
-                                                   float *to) {
+                                                   float4 *to) {
     constexpr int unroll = radius < 0 ? 1 : ROWS;
     float first[ROWS], second[ROWS];
-    load_column(args, args.image, t, y, x, t.level_x, first);
-    load_column(args, args.target, t, y, x, t.level_y, second);
+    load_column<index>(args, args.image, t, y, 1, x, first);
+    load_column<index>(args, args.target, t, y, 1, x, second);
 #pragma unroll unroll
     for (int k = 0; k < ROWS; ++k) {
-        const float a = first[k], b = second[k];
-        to[(k * FIELDS + X) * STRIDE] = push<radius>(args, filters[X], a);
-        to[(k * FIELDS + Y) * STRIDE] = push<radius>(args, filters[Y], b);
-        to[(k * FIELDS + SQUARES) * STRIDE] = push<radius>(args, filters[SQUARES], a * a + b * b);
-        to[(k * FIELDS + PRODUCT) * STRIDE] = push<radius>(args, filters[PRODUCT], a * b);
+        const float a = first[k] - t.level_x, b = second[k] - t.level_y;
+        float4 fields;
+        fields.x = push<radius>(args, filters[0], a);
+        fields.y = push<radius>(args, filters[1], b);
+        fields.z = push<radius>(args, filters[2], a * a + b * b);
+        fields.w = push<radius>(args, filters[3], a * b);
+        to[k * PLACES] = fields;
     }
 }
 
 template <int radius>
-static __device__ __forceinline__ void push_partials(const gsc_k_ssim &args, const float *from,
-                                                     column_filter<radius> *filters, float *to) {
+static __device__ __forceinline__ void push_partials(const gsc_k_ssim &args, const float4 *from,
+                                                     column_filter<radius> *filters, float4 *to) {
     constexpr int unroll = radius < 0 ? 1 : ROWS;
 #pragma unroll unroll
-    for (int k = 0; k < ROWS; ++k)
-#pragma unroll
-        for (int f = 0; f < PARTIALS; ++f)
-            to[(k * FIELDS + f) * STRIDE] =
-                push<radius>(args, filters[f], from[(k * PARTIALS + f) * STRIDE]);
+    for (int k = 0; k < ROWS; ++k) {
+        float4 partials = from[k * PLACES];
+        partials.x = push<radius>(args, filters[0], partials.x);
+        partials.y = push<radius>(args, filters[1], partials.y);
+        partials.z = push<radius>(args, filters[2], partials.z);
+        to[k * PLACES] = partials;
+    }
 }
 
 template <int radius, int count>
 static __device__ __forceinline__ void clear(column_filter<radius> *filters) {
+    constexpr int size = sizeof filters->waiting / sizeof(float), unroll = radius < 0 ? 1 : size;
 #pragma unroll
     for (int f = 0; f < count; ++f)
+#pragma unroll unroll
+        for (int k = 0; k < size; ++k) filters[f].waiting[k] = 0.0f;
+}
+
+/* The sums of all threads, in one order. */
+static __device__ __forceinline__ void write_sums(const gsc_k_ssim &args, const tile &t) {
+    __shared__ double sums[BLOCK / 32][GSC__IMAGE_SUMS];
+    if (!args.sums) return;
 #pragma unroll
-        for (uint32_t k = 0; k < sizeof filters->waiting / sizeof(float); ++k)
-            filters[f].waiting[k] = 0.0f;
+    for (int k = 0; k < GSC__IMAGE_SUMS; ++k) {
+        const double sum = gsc__warp_sum(t.sums[k]);
+        if (gsc__lane() == 0) sums[threadIdx.x >> 5][k] = sum;
+    }
+    __syncthreads();
+    if (threadIdx.x >= GSC__IMAGE_SUMS) return;
+    double total = 0;
+#pragma unroll
+    for (int warp = 0; warp < BLOCK / 32; ++warp) total += sums[warp][threadIdx.x];
+    args.sums[(int64_t)blockIdx.x * GSC__IMAGE_SUMS + threadIdx.x] = total;
 }
 
 /* Rows are numbered from that of the first pixel that enters.  Pixels enter in columns
  * that begin two radii (with a gradient; else one) before the tile, results of a filter
- * leave with a delay of two radii. */
-template <int radius, bool gradient>
+ * leave with a delay of two radii.  may_differentiate: args.differentiate, or with a radius
+ * that is not known at compile time whether it may be true. */
+template <int radius, bool may_differentiate, class index>
 static __device__ __forceinline__ void run_tile(const gsc_k_ssim &args) {
-    __shared__ __align__(16) float columns[ROWS * FIELDS * STRIDE + 4];
-    __shared__ __align__(16) float partials[gradient ? ROWS * PARTIALS * STRIDE : 4];
-    __shared__ double warps[32];
+    constexpr bool gradient = may_differentiate;
+    __shared__ float4 columns[ROWS_PLACES], partials[gradient ? ROWS_PLACES : 1];
+    const bool differentiate = radius < 0 ? args.differentiate != 0 : gradient;
     const int r = radius < 0 ? args.radius : radius;
-    const int margin = gradient ? r : 0, reach = margin + r;
+    const int margin = differentiate ? r : 0, reach = margin + r;
     const int column = (int)threadIdx.x, at = place_of(column);
     const int row = column / GROUPS, group = column % GROUPS;
     tile t = place_tile(args);
-    start_tile(args, t, warps);
+    start_tile<index>(args, t);
     const int rows = t.y1 - t.y0 + 2 * reach;
     const int map_columns = t.x1 - t.x0 + 2 * margin;
     column_filter<radius> pixel_filters[FIELDS], partial_filters[gradient ? PARTIALS : 1];
@@ -207,70 +214,50 @@ static __device__ __forceinline__ void run_tile(const gsc_k_ssim &args) {
     clear<radius, gradient ? PARTIALS : 1>(partial_filters);
 
     for (int first = 0; first < rows; first += ROWS) {
-        push_pixels<radius>(args, t, t.y0 - reach + first, t.x0 - reach + column, pixel_filters,
-                            columns + at);
+        push_pixels<radius, index>(args, t, t.y0 - reach + first, t.x0 - reach + column,
+                                   pixel_filters, columns + at);
         if (first + ROWS <= 2 * r) continue; /* no result is complete */
         __syncthreads();
         const int map_y = t.y0 - margin + first + row - 2 * r;
         const int map_x = t.x0 - margin + group * COLUMNS;
+        float fields[COLUMNS][FIELDS];
         if (group * COLUMNS < map_columns) {
-            float fields[FIELDS][COLUMNS];
+            filter_row<radius, FIELDS>(args, columns + row * PLACES, group, fields);
+            map_eight<radius, gradient, index>(args, t, map_y, map_x, fields);
 #pragma unroll
-            for (int f = 0; f < FIELDS; ++f)
-                filter_row<radius>(args, columns + (row * FIELDS + f) * STRIDE, group, fields[f]);
-            map_eight<radius, gradient>(args, t, map_y, map_x, fields);
-#pragma unroll
-            for (int f = 0; f < (gradient ? PARTIALS : 0); ++f) {
-                float *line = partials + (row * PARTIALS + f) * STRIDE;
-#pragma unroll
-                for (int q = 0; q < COLUMNS / 4; ++q)
-                    *(float4 *)(line + quad_of(group, q)) =
-                        make_float4(fields[f][4 * q], fields[f][4 * q + 1], fields[f][4 * q + 2],
-                                    fields[f][4 * q + 3]);
-            }
-            if (!gradient && map_y >= t.y0 && map_y < t.y1 && map_x < t.x1)
-                finish_eight<false>(args, t, map_y, map_x, 0);
+            for (int o = 0; o < (gradient ? COLUMNS : 0); ++o)
+                partials[row * PLACES + place_of(group * COLUMNS) + o] =
+                    make_float4(fields[o][0], fields[o][1], fields[o][2], 0.0f);
         }
-        __syncthreads();
-        if (gradient) {
+        int y = map_y, x = map_x;
+        if (differentiate) {
+            __syncthreads();
             push_partials<radius>(args, partials + at, partial_filters, columns + at);
             __syncthreads();
-            const int y = t.y0 + first + row - 4 * r, x = t.x0 + group * COLUMNS;
-            if (y >= t.y0 && y < t.y1 && x < t.x1) {
-                float filtered[PARTIALS][COLUMNS];
-#pragma unroll
-                for (int f = 0; f < PARTIALS; ++f)
-                    filter_row<radius>(args, columns + (row * FIELDS + f) * STRIDE, group,
-                                       filtered[f]);
-                finish_eight<true>(args, t, y, x, filtered);
-            }
-            __syncthreads();
+            y -= r;
+            x += r;
         }
+        if (y >= t.y0 && y < t.y1 && x < t.x1) {
+            if (differentiate)
+                filter_row<radius, PARTIALS>(args, columns + row * PLACES, group, fields);
+            finish_eight<gradient, index>(args, t, differentiate, y, x, fields);
+        }
+        __syncthreads();
     }
-    if (!args.sums) return;
-#pragma unroll
-    for (int k = 0; k < GSC__IMAGE_SUMS; ++k) {
-        const double sum = gsc__block_sum(t.sums[k], warps);
-        if (threadIdx.x == 0) args.sums[(int64_t)blockIdx.x * GSC__IMAGE_SUMS + k] = sum;
-    }
+    write_sums(args, t);
 }
 
-extern "C" __global__ void __launch_bounds__(BLOCK, 4)
+extern "C" __global__ void __launch_bounds__(BLOCK, GSC__SSIM_RESIDENT)
     gsc_ssim(const __grid_constant__ gsc_k_ssim args) {
-    run_tile<GSC__SSIM_RADIUS, false>(args);
+    run_tile<GSC__SSIM_RADIUS, false, int32_t>(args);
 }
 
-extern "C" __global__ void __launch_bounds__(BLOCK, 4)
+extern "C" __global__ void __launch_bounds__(BLOCK, GSC__SSIM_GRAD_RESIDENT)
     gsc_ssim_grad(const __grid_constant__ gsc_k_ssim args) {
-    run_tile<GSC__SSIM_RADIUS, true>(args);
+    run_tile<GSC__SSIM_RADIUS, true, int32_t>(args);
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK)
     gsc_ssim_any(const __grid_constant__ gsc_k_ssim args) {
-    run_tile<-1, false>(args);
-}
-
-extern "C" __global__ void __launch_bounds__(BLOCK)
-    gsc_ssim_any_grad(const __grid_constant__ gsc_k_ssim args) {
-    run_tile<-1, true>(args);
+    run_tile<-1, true, int64_t>(args);
 }

@@ -9,26 +9,21 @@
 #define ROWS GSC__SSIM_ROWS
 #define COLUMNS GSC__SSIM_COLUMNS
 #define GROUPS (BLOCK / ROWS) /* of COLUMNS columns in a row */
+#define ALL_COLUMNS 0xffu
+
+/* What is filtered at a pixel: x, y, x^2 + y^2, x y; or the derivatives by x, by
+ * x^2 + y^2 and by x y. */
 #define FIELDS 4
 #define PARTIALS 3
-#define LEVEL_ROWS 8
 
-enum { X, Y, SQUARES, PRODUCT };
-enum { BY_X, BY_SQUARES, BY_PRODUCT };
-
-/* A row in shared memory: quads of columns with even number, then those with an odd one.
- * Threads that read the quads of every other number then read neighbours; the gap shifts
- * the odd ones by half of the banks for threads that write one column each. */
-#define ODD_QUADS 80
-#define STRIDE 144 /* quad 33, which results beyond the last one read, is the next row's */
+/* A row of shared memory has a float4 of fields for each column, and a gap behind every
+ * eight: threads that read neighbouring eights then use different banks.  Results beyond
+ * the last one read the places behind the row. */
+#define PLACES (BLOCK + BLOCK / COLUMNS)
+#define ROWS_PLACES (ROWS * PLACES + COLUMNS)
 
 static __device__ __forceinline__ int place_of(int column) {
-    return (column >> 2 & 1) * ODD_QUADS + (column >> 3) * 4 + (column & 3);
-}
-
-/* Quad 2 group + k of a row. */
-static __device__ __forceinline__ int quad_of(int group, int k) {
-    return (k & 1) * ODD_QUADS + (group + (k >> 1)) * 4;
+    return column + column / COLUMNS;
 }
 
 /* radius < 0: known at run time only. */
@@ -52,28 +47,32 @@ static __device__ __forceinline__ float push(const gsc_k_ssim &args, column_filt
 }
 
 /* The filter along a row for COLUMNS neighbours. */
-template <int radius>
-static __device__ __forceinline__ void filter_row(const gsc_k_ssim &args, const float *line,
-                                                  int group, float *out) {
-    constexpr int unroll = radius < 0 ? 1 : (COLUMNS + 2 * radius + 3) / 4;
+template <int radius, int count>
+static __device__ __forceinline__ void filter_row(const gsc_k_ssim &args, const float4 *line,
+                                                  int group, float (*out)[FIELDS]) {
+    constexpr int unroll = radius < 0 ? 1 : COLUMNS + 2 * radius;
     const int last = 2 * (radius < 0 ? args.radius : radius);
-    const int quads = (COLUMNS + last + 3) / 4;
+    line += place_of(COLUMNS * group);
 #pragma unroll
-    for (int o = 0; o < COLUMNS; ++o) out[o] = 0.0f;
+    for (int o = 0; o < COLUMNS; ++o)
+#pragma unroll
+        for (int f = 0; f < count; ++f) out[o][f] = 0.0f;
 #pragma unroll unroll
-    for (int q = 0; q < quads; ++q) {
-        const float4 quad = *(const float4 *)(line + quad_of(group, q));
-        const float values[4] = {quad.x, quad.y, quad.z, quad.w};
+    for (int k = 0; k < COLUMNS + last; ++k) {
+        const float4 place = line[place_of(k)];
+        const float values[FIELDS] = {place.x, place.y, place.z, place.w};
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
+        for (int o = 0; o < COLUMNS; ++o) {
+            const int tap = k - o;
+            if (tap < 0 || tap > last) continue;
+            const float weight = args.weights[tap];
 #pragma unroll
-            for (int o = 0; o < COLUMNS; ++o) {
-                const int tap = 4 * q + i - o;
-                if (tap >= 0 && tap <= last) out[o] += args.weights[tap] * values[i];
-            }
+            for (int f = 0; f < count; ++f) out[o][f] += weight * values[f];
         }
     }
 }
+
+/* ---------------------------------------------------------------------- tile */
 
 /* A block's tile: rows [y0, y1) and columns [x0, x1) of plane (b, c). */
 struct tile {
@@ -101,78 +100,135 @@ static __device__ __forceinline__ tile place_tile(const gsc_k_ssim &args) {
     return t;
 }
 
-/* The mean of some of the tile's pixels; 0 if that is no number, so that a NaN spoils only
- * the windows that see it. */
-static __device__ __forceinline__ float level_of(const gsc__gpu_pixels &image, const tile &t,
-                                                 double *warps) {
-    __shared__ float level;
-    const int columns = t.x1 - t.x0, rows = t.y1 - t.y0;
-    float sum = 0.0f;
-    for (int k = 0; k < LEVEL_ROWS && (int)threadIdx.x < columns; ++k) {
-        const int y = t.y0 + k * rows / LEVEL_ROWS, x = t.x0 + (int)threadIdx.x;
-        sum += gsc__pixel(image, gsc__offset(image, t.b, t.c, y, x));
-    }
-    double total = gsc__block_sum(sum, warps);
-    if (threadIdx.x == 0) {
-        float mean = (float)(total / (columns * LEVEL_ROWS));
-        level = isfinite(mean) ? mean : 0.0f;
-    }
-    __syncthreads();
-    float result = level;
-    __syncthreads();
-    return result;
+/* Pixel (y, x) of the tile's plane; within the plane, offsets are of type `index`. */
+template <class type, class index>
+static __device__ __forceinline__ type *pixel_at(const gsc__gpu_pixels &image, const tile &t, int y,
+                                                 int x) {
+    type *plane = (type *)image.data + (t.b * image.strides[0] + t.c * image.strides[1]);
+    return plane + ((index)y * (index)image.strides[2] + (index)x * (index)image.strides[3]);
 }
 
-static __device__ __forceinline__ void start_tile(const gsc_k_ssim &args, tile &t, double *warps) {
-    __shared__ float upstream[GSC__IMAGE_SUMS];
+/* Rows y, y + step, .. of a column; zero outside the image. */
+template <class index>
+static __device__ __forceinline__ void load_column(const gsc_k_ssim &args,
+                                                   const gsc__gpu_pixels &image, const tile &t,
+                                                   int y, int step, int x, float *out) {
+    const bool column_exists = (uint32_t)x < (uint32_t)args.width;
+    const int64_t next = step * image.strides[2];
+    if (image.bytes) {
+        const uint8_t *from = pixel_at<const uint8_t, index>(image, t, y, x);
+        uint8_t bytes[ROWS];
+#pragma unroll
+        for (int k = 0; k < ROWS; ++k, from += next) {
+            const bool row_exists = (uint32_t)(y + k * step) < (uint32_t)args.height;
+            bytes[k] = column_exists && row_exists ? *from : 0;
+        }
+#pragma unroll
+        for (int k = 0; k < ROWS; ++k) out[k] = gsc__from_byte(bytes[k]);
+        return;
+    }
+    const float *from = pixel_at<const float, index>(image, t, y, x);
+#pragma unroll
+    for (int k = 0; k < ROWS; ++k, from += next) {
+        const bool row_exists = (uint32_t)(y + k * step) < (uint32_t)args.height;
+        out[k] = column_exists && row_exists ? *from : 0.0f;
+    }
+}
+
+/* What images are shifted by, x first: the mean of some of the tile's pixels; 0 if that is
+ * no number, so that a NaN spoils only the windows that see it. */
+template <class index>
+static __device__ __forceinline__ void find_levels(const gsc_k_ssim &args, const tile &t,
+                                                   float *levels) {
+    __shared__ float sums[2][BLOCK / 32];
+    const int step = max((t.y1 - t.y0) / ROWS, 1), x = t.x0 + (int)threadIdx.x;
+    const int rows = min((args.height - t.y0 + step - 1) / step, ROWS);
+#pragma unroll 1
+    for (int i = 0; i < 2; ++i) {
+        float pixels[ROWS], sum = 0.0f;
+        load_column<index>(args, i ? args.target : args.image, t, t.y0, step, x, pixels);
+#pragma unroll
+        for (int k = 0; k < ROWS; ++k) sum += pixels[k];
+        sum = gsc__warp_sum(x < t.x1 ? sum : 0.0f);
+        if (gsc__lane() == 0) sums[i][threadIdx.x >> 5] = sum;
+    }
+    __syncthreads();
+    if (threadIdx.x >= 2) return;
+    float sum = 0.0f;
+#pragma unroll
+    for (int k = 0; k < BLOCK / 32; ++k) sum += sums[threadIdx.x][k];
+    sum /= (float)(rows * (t.x1 - t.x0));
+    levels[threadIdx.x] = isfinite(sum) ? sum : 0.0f;
+}
+
+template <class index>
+static __device__ __forceinline__ void start_tile(const gsc_k_ssim &args, tile &t) {
+    __shared__ float upstream[GSC__IMAGE_SUMS], levels[2];
     if (threadIdx.x == 0) {
-        gsc__upstream(args.coefficients, args.device_totals ? *args.device_totals : args.totals,
+        gsc__upstream(args.coefficients, args.device_shares ? *args.device_shares : args.shares,
                       args.grad_mean ? *args.grad_mean : 1.0, upstream);
     }
-    t.level_x = level_of(args.image, t, warps); /* which has barriers */
-    t.level_y = level_of(args.target, t, warps);
+    __syncwarp();
+    find_levels<index>(args, t, levels);
+    __syncthreads();
+    t.level_x = levels[0];
+    t.level_y = levels[1];
 #pragma unroll
     for (int k = 0; k < GSC__IMAGE_SUMS; ++k) t.upstream[k] = upstream[k];
 }
 
 /* ------------------------------------------------------------------ rows of 8 */
 
-/* Columns [x, x + 8) of row y, of which those in [0, width) exist. */
+/* Bit k: column x + k is one of [first, last). */
+static __device__ __forceinline__ uint32_t columns_within(int x, int first, int last) {
+    const int begin = min(max(first - x, 0), COLUMNS), end = min(max(last - x, 0), COLUMNS);
+    return ((1u << end) - 1u) & ~((1u << begin) - 1u);
+}
+
+/* Columns [x, x + 8) of row y, zero where the image ends. */
+template <class index>
 static __device__ __forceinline__ void load_eight(const gsc__gpu_pixels &image, const tile &t,
                                                   int y, int x, int width, float *out) {
-    const int64_t at = gsc__offset(image, t.b, t.c, y, x);
-    if (image.vectors && x + COLUMNS <= width) {
-        if (image.bytes) {
-            const uchar4 *from = (const uchar4 *)((const uint8_t *)image.data + at);
+    const int64_t next = image.strides[3];
+    const bool vectors = image.vectors && x + COLUMNS <= width;
+    if (!image.bytes) {
+        const float *from = pixel_at<const float, index>(image, t, y, x);
+        if (vectors) {
 #pragma unroll
             for (int q = 0; q < COLUMNS / 4; ++q) {
-                const uchar4 v = from[q];
-                out[4 * q] = gsc__from_byte(v.x);
-                out[4 * q + 1] = gsc__from_byte(v.y);
-                out[4 * q + 2] = gsc__from_byte(v.z);
-                out[4 * q + 3] = gsc__from_byte(v.w);
-            }
-        } else {
-            const float4 *from = (const float4 *)((const float *)image.data + at);
-#pragma unroll
-            for (int q = 0; q < COLUMNS / 4; ++q) {
-                const float4 v = from[q];
+                const float4 v = ((const float4 *)from)[q];
                 out[4 * q] = v.x;
                 out[4 * q + 1] = v.y;
                 out[4 * q + 2] = v.z;
                 out[4 * q + 3] = v.w;
             }
+            return;
         }
+#pragma unroll
+        for (int k = 0; k < COLUMNS; ++k, from += next) out[k] = x + k < width ? *from : 0.0f;
         return;
+    }
+    const uint8_t *from = pixel_at<const uint8_t, index>(image, t, y, x);
+    uint32_t quads[COLUMNS / 4];
+    if (vectors) {
+#pragma unroll
+        for (int q = 0; q < COLUMNS / 4; ++q) quads[q] = ((const uint32_t *)from)[q];
+    } else {
+#pragma unroll
+        for (int k = 0; k < COLUMNS; ++k, from += next) {
+            const uint32_t byte = x + k < width ? *from : 0;
+            quads[k / 4] = (k % 4 ? quads[k / 4] : 0) | byte << 8 * (k % 4);
+        }
     }
 #pragma unroll
     for (int k = 0; k < COLUMNS; ++k)
-        out[k] = x + k < width ? gsc__pixel(image, at + k * image.strides[3]) : 0.0f;
+        out[k] = gsc__from_byte((uint8_t)(quads[k / 4] >> 8 * (k % 4)));
 }
 
+template <class index>
 static __device__ __forceinline__ void store_eight(const gsc__gpu_pixels &image, const tile &t,
                                                    int y, int x, int x1, const float *values) {
-    float *to = (float *)image.data + gsc__offset(image, t.b, t.c, y, x);
+    float *to = pixel_at<float, index>(image, t, y, x);
     if (image.vectors && x + COLUMNS <= x1) {
 #pragma unroll
         for (int q = 0; q < COLUMNS / 4; ++q)
@@ -181,22 +237,28 @@ static __device__ __forceinline__ void store_eight(const gsc__gpu_pixels &image,
         return;
     }
 #pragma unroll
-    for (int k = 0; k < COLUMNS; ++k)
-        if (x + k < x1) to[k * image.strides[3]] = values[k];
+    for (int k = 0; k < COLUMNS; ++k, to += image.strides[3])
+        if (x + k < x1) *to = values[k];
 }
 
-/* Weights of columns [x, x + 8) of row y, of which those in [first, last) exist. */
+/* Weights of the columns from x on of row y, 0 for those that are not in `columns`. */
+template <class index>
 static __device__ __forceinline__ void load_weights(const gsc_k_ssim &args, const tile &t, int y,
-                                                    int x, int first, int last, float *out) {
+                                                    int x, uint32_t columns, float *out) {
+    const gsc__gpu_pixels &image = args.weight;
+    y -= args.weight_origin;
+    x -= args.weight_origin;
+    if (image.bytes) {
+        const uint8_t *from = pixel_at<const uint8_t, index>(image, t, y, x);
 #pragma unroll
-    for (int k = 0; k < COLUMNS; ++k) out[k] = 1.0f;
-    if (!args.weight.data) return;
-    const int origin = args.weight_origin;
-    const int64_t at = gsc__offset(args.weight, t.b, t.c, y - origin, x - origin);
+        for (int k = 0; k < COLUMNS; ++k, from += image.strides[3])
+            out[k] = columns >> k & 1 ? (float)*from : 0.0f;
+        return;
+    }
+    const float *from = pixel_at<const float, index>(image, t, y, x);
 #pragma unroll
-    for (int k = 0; k < COLUMNS; ++k)
-        if (x + k >= first && x + k < last)
-            out[k] = gsc__weight(args.weight, at + k * args.weight.strides[3]);
+    for (int k = 0; k < COLUMNS; ++k, from += image.strides[3])
+        out[k] = columns >> k & 1 ? *from : 0.0f;
 }
 
 #endif

@@ -27,7 +27,7 @@ static gsc__gpu_image_pass loss_pass(const gsc__image_loss *loss) {
                                                  -scale * (double)loss->ssim_weight},
                                 .grad_image = loss->grad_image};
     pass.differentiate = pass.grad_image.data && loss->ssim_weight != 0;
-    pass.totals = gsc__gpu_image_sizes(&pass);
+    pass.shares = gsc__gpu_image_shares_of(&pass);
     return pass;
 }
 
@@ -35,7 +35,7 @@ static gsc__gpu_image_pass loss_pass(const gsc__image_loss *loss) {
 typedef struct scratch_plan {
     uint32_t blocks, mask_blocks;
     int32_t mask_pieces; /* of a plane */
-    size_t mask_sums, total, bytes;
+    size_t mask_sums, shares, bytes;
 } scratch_plan;
 
 static gsc_status plan_scratch(const gsc__gpu_image_pass *pass, scratch_plan *plan) {
@@ -49,15 +49,15 @@ static gsc_status plan_scratch(const gsc__gpu_image_pass *pass, scratch_plan *pl
     }
     plan->mask_blocks = (uint32_t)count;
     plan->mask_sums = (size_t)plan->blocks * GSC__IMAGE_SUMS * sizeof(double);
-    plan->total = plan->mask_sums + (size_t)count * sizeof(gsc__gpu_image_totals);
-    plan->bytes = plan->total + sizeof(gsc__gpu_image_totals);
+    plan->shares = plan->mask_sums + (size_t)count * sizeof(gsc__gpu_image_totals);
+    plan->bytes = plan->shares + sizeof(gsc__gpu_image_shares);
     return GSC_OK;
 }
 
-/* Sums the mask into `total`. */
+/* Sums the mask and writes what a pixel is worth. */
 static gsc_status sum_mask(gsc_context *context, const gsc__gpu_image_pass *pass,
                            const scratch_plan *plan, gsc__gpu_image_totals *sums,
-                           gsc__gpu_image_totals *total, void *stream) {
+                           gsc__gpu_image_shares *shares, void *stream) {
     const gsc_k_mask_sums rows = {.mask = gsc__gpu_pixels_of(&pass->weight),
                                   .height = pass->height,
                                   .width = pass->width,
@@ -65,7 +65,7 @@ static gsc_status sum_mask(gsc_context *context, const gsc__gpu_image_pass *pass
                                   .border = pass->valid ? pass->window->size / 2 : 0,
                                   .sums = sums};
     const gsc_k_mask_total all = {
-        .sums = sums, .count = plan->mask_blocks, .channels = pass->channels, .total = total};
+        .sums = sums, .count = plan->mask_blocks, .channels = pass->channels, .shares = shares};
     GSC__TRY(LAUNCH(mask_sums, plan->mask_blocks, GSC__MASK_BLOCK, rows));
     return LAUNCH(mask_total, 1, GSC__TOTAL_BLOCK, all);
 }
@@ -76,15 +76,16 @@ static gsc_status run_loss(gsc_context *context, const gsc__image_loss *loss,
     unsigned char *scratch = memory;
     pass->sums = memory;
     if (pass->weight.data) {
-        gsc__gpu_image_totals *total = (void *)(scratch + plan->total);
-        GSC__TRY(sum_mask(context, pass, plan, (void *)(scratch + plan->mask_sums), total, stream));
-        pass->device_totals = total;
+        gsc__gpu_image_shares *shares = (void *)(scratch + plan->shares);
+        GSC__TRY(
+            sum_mask(context, pass, plan, (void *)(scratch + plan->mask_sums), shares, stream));
+        pass->device_shares = shares;
     }
     GSC__TRY(gsc__gpu_image_pass_run(context, pass, stream, function));
     const gsc_k_image_total total = {.sums = pass->sums,
                                      .blocks = plan->blocks,
-                                     .totals = pass->totals,
-                                     .device_totals = pass->device_totals,
+                                     .shares = pass->shares,
+                                     .device_shares = pass->device_shares,
                                      .l1_weight = (double)loss->l1_weight,
                                      .l2_weight = (double)loss->l2_weight,
                                      .ssim_weight = (double)loss->ssim_weight,

@@ -1,5 +1,7 @@
 #include "image_pass.h"
 
+#include <stdlib.h>
+
 #define LAUNCH(name, grid, block, args)                                                      \
     gsc__gpu_launch(context, GSC__KERNEL_##name, grid, block, &(args), sizeof(args), stream, \
                     function)
@@ -19,7 +21,9 @@ static int32_t divide_up(int32_t a, int32_t b) {
  * for a large GPU; one that is not a multiple of the rows of a step wastes the rest of
  * its last step.  The plan does not depend on the device, so neither do results. */
 static tile_plan plan_tiles(const gsc__gpu_image_pass *pass) {
-    enum { SLOTS = 528, HIGHEST = 256 }; /* blocks that run at once: four on 132 processors */
+    enum { PROCESSORS = 132, HIGHEST = 256 };
+    const int64_t slots =
+        PROCESSORS * (pass->differentiate ? GSC__SSIM_GRAD_RESIDENT : GSC__SSIM_RESIDENT);
     const int32_t reach = pass->window->size / 2 * (pass->differentiate ? 2 : 1);
     const int32_t widest = (GSC__SSIM_BLOCK - 2 * reach) / 4 * 4;
     tile_plan plan = {.columns = divide_up(pass->width, widest)};
@@ -31,7 +35,7 @@ static tile_plan plan_tiles(const gsc__gpu_image_pass *pass) {
         const int32_t height = steps * GSC__SSIM_ROWS - 2 * reach;
         if (height > HIGHEST && plan.height > 0) break;
         const int32_t rows = divide_up(pass->height, height);
-        const int64_t rounds = (strips * rows + SLOTS - 1) / SLOTS;
+        const int64_t rounds = (strips * rows + slots - 1) / slots;
         if (rounds * (steps + 1) < least) { /* the start of a tile costs about a step */
             least = rounds * (steps + 1);
             plan.height = height;
@@ -64,11 +68,12 @@ gsc_status gsc__gpu_image_pass_blocks(const gsc__gpu_image_pass *pass, const cha
     return GSC_OK;
 }
 
-gsc__gpu_image_totals gsc__gpu_image_sizes(const gsc__gpu_image_pass *pass) {
+gsc__gpu_image_shares gsc__gpu_image_shares_of(const gsc__gpu_image_pass *pass) {
     const int32_t border = pass->valid ? pass->window->size - 1 : 0;
     const double planes = (double)pass->batch * pass->channels;
-    return (gsc__gpu_image_totals){planes * pass->height * pass->width,
-                                   planes * (pass->height - border) * (pass->width - border)};
+    const double pixels = planes * pass->height * pass->width;
+    const double windows = planes * (pass->height - border) * (pass->width - border);
+    return (gsc__gpu_image_shares){pixels != 0 ? 1 / pixels : 0, windows != 0 ? 1 / windows : 0};
 }
 
 /* ---------------------------------------------------------------------- pass */
@@ -92,12 +97,28 @@ static gsc_status run_points(gsc_context *context, const gsc__gpu_image_pass *pa
                                .image = gsc__gpu_pixels_of(&pass->image),
                                .target = gsc__gpu_pixels_of(&pass->target),
                                .weight = gsc__gpu_pixels_of(&pass->weight),
-                               .totals = pass->totals,
-                               .device_totals = pass->device_totals,
+                               .shares = pass->shares,
+                               .device_shares = pass->device_shares,
                                .grad_image = gsc__gpu_pixels_of(&pass->grad_image),
                                .sums = pass->sums};
     memcpy(args.coefficients, pass->coefficients, sizeof args.coefficients);
     return LAUNCH(image_points, blocks, GSC__POINTS_BLOCK, args);
+}
+
+/* 32 bits hold the offsets within a plane, with the margins of tiles around it. */
+static bool is_small(const gsc__gpu_image_pass *pass, const gsc__image *image) {
+    const int64_t limit = INT32_MAX / 2, rows = (int64_t)pass->height + GSC__SSIM_BLOCK,
+                  columns = (int64_t)pass->width + GSC__SSIM_BLOCK;
+    if (!image->data) return true;
+    const int64_t row = llabs(image->strides[2]), column = llabs(image->strides[3]);
+    return row <= limit / rows && column <= limit / columns;
+}
+
+/* For the kernels of the usual window. */
+static bool is_usual(const gsc__gpu_image_pass *pass) {
+    return pass->window->size / 2 == GSC__SSIM_RADIUS && is_small(pass, &pass->image) &&
+           is_small(pass, &pass->target) && is_small(pass, &pass->weight) &&
+           is_small(pass, &pass->grad_image);
 }
 
 gsc_status gsc__gpu_image_pass_run(gsc_context *context, const gsc__gpu_image_pass *pass,
@@ -116,23 +137,22 @@ gsc_status gsc__gpu_image_pass_run(gsc_context *context, const gsc__gpu_image_pa
                        .radius = pass->window->size / 2,
                        .border = pass->valid ? pass->window->size / 2 : 0,
                        .pointwise = pass->pointwise,
+                       .differentiate = pass->differentiate,
                        .c1 = pass->c1,
                        .c2 = pass->c2,
                        .image = gsc__gpu_pixels_of(&pass->image),
                        .target = gsc__gpu_pixels_of(&pass->target),
                        .weight = gsc__gpu_pixels_of(&pass->weight),
                        .weight_origin = pass->weight_origin,
-                       .totals = pass->totals,
-                       .device_totals = pass->device_totals,
+                       .shares = pass->shares,
+                       .device_shares = pass->device_shares,
                        .grad_mean = pass->grad_mean,
                        .map = pass->map,
                        .grad_image = gsc__gpu_pixels_of(&pass->grad_image),
                        .sums = pass->sums};
     memcpy(args.weights, pass->window->weights, sizeof args.weights);
     memcpy(args.coefficients, pass->coefficients, sizeof args.coefficients);
-    const bool usual = args.radius == GSC__SSIM_RADIUS;
-    if (usual && pass->differentiate) return LAUNCH(ssim_grad, blocks, GSC__SSIM_BLOCK, args);
-    if (usual) return LAUNCH(ssim, blocks, GSC__SSIM_BLOCK, args);
-    if (pass->differentiate) return LAUNCH(ssim_any_grad, blocks, GSC__SSIM_BLOCK, args);
-    return LAUNCH(ssim_any, blocks, GSC__SSIM_BLOCK, args);
+    if (!is_usual(pass)) return LAUNCH(ssim_any, blocks, GSC__SSIM_BLOCK, args);
+    if (pass->differentiate) return LAUNCH(ssim_grad, blocks, GSC__SSIM_BLOCK, args);
+    return LAUNCH(ssim, blocks, GSC__SSIM_BLOCK, args);
 }

@@ -19,15 +19,15 @@ typedef struct gsc__gpu_image_pass {
     int32_t weight_origin; /* row and column of the image that weight starts at */
     float *map;
     double coefficients[GSC__IMAGE_SUMS];       /* of the gradient, by each sum; times grad_mean */
-    gsc__gpu_image_totals totals;               /* what the sums are divided by */
-    const gsc__gpu_image_totals *device_totals; /* the same on the device, or NULL */
+    gsc__gpu_image_shares shares;               /* what the sums are multiplied by */
+    const gsc__gpu_image_shares *device_shares; /* the same on the device, or NULL */
     const float *grad_mean;
     gsc__image grad_image; /* data NULL: not wanted */
     double *sums;          /* out on the device: [blocks, GSC__IMAGE_SUMS] or NULL */
 } gsc__gpu_image_pass;
 
 /* Number of pixels and of windows of all planes. */
-gsc__gpu_image_totals gsc__gpu_image_sizes(const gsc__gpu_image_pass *pass);
+gsc__gpu_image_shares gsc__gpu_image_shares_of(const gsc__gpu_image_pass *pass);
 /* GSC_ERROR_OVERFLOW if there are more than a launch takes. */
 gsc_status gsc__gpu_image_pass_blocks(const gsc__gpu_image_pass *pass, const char *function,
                                       uint32_t *blocks);

@@ -58,7 +58,6 @@
     X(ssim, ssim)                   \
     X(ssim, ssim_grad)              \
     X(ssim, ssim_any)               \
-    X(ssim, ssim_any_grad)          \
     X(sort64, sort64_histograms)    \
     X(sort64, sort64_move)          \
     X(knn_tree, knn_bounds)         \

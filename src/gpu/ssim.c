@@ -17,7 +17,7 @@ static gsc__gpu_image_pass ssim_pass(const gsc__ssim *ssim) {
                                 .c2 = ssim->c2,
                                 .image = ssim->image,
                                 .target = ssim->target};
-    pass.totals = gsc__gpu_image_sizes(&pass);
+    pass.shares = gsc__gpu_image_shares_of(&pass);
     return pass;
 }
 
@@ -36,7 +36,7 @@ gsc_status gsc__gpu_ssim_forward(gsc_context *context, const gsc__ssim *ssim, vo
     pass.sums = memory;
     gsc_status status = gsc__gpu_image_pass_run(context, &pass, stream, function);
     const gsc_k_image_total total = {
-        .sums = pass.sums, .blocks = blocks, .totals = pass.totals, .mean = ssim->mean};
+        .sums = pass.sums, .blocks = blocks, .shares = pass.shares, .mean = ssim->mean};
     if (status == GSC_OK) status = LAUNCH(image_total, 1, GSC__TOTAL_BLOCK, total);
     gsc__context_release(context, memory, bytes, stream);
     return status;
@@ -52,7 +52,7 @@ gsc_status gsc__gpu_ssim_backward(gsc_context *context, const gsc__ssim *ssim, v
     if (ssim->grad_map.data) {
         pass.weight = ssim->grad_map;
         pass.weight_origin = pass.valid ? ssim->window.size / 2 : 0;
-        pass.totals.windows = 1;
+        pass.shares.window = 1;
     }
     if (ssim->grad_image.data) {
         pass.grad_image = ssim->grad_image;
