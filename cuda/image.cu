@@ -2,6 +2,57 @@
  * the sums of all blocks.  Every sum is of the same order in every run. */
 #include "image.cuh"
 
+/* The next `count` pixels of a row. */
+template <int count>
+static __device__ __forceinline__ void load_pixels(const gsc__gpu_pixels &image, int64_t offset,
+                                                   float *out) {
+    if (count == 1) {
+        *out = gsc__pixel(image, offset);
+    } else if (image.bytes) {
+        const uchar4 v = *(const uchar4 *)((const uint8_t *)image.data + offset);
+        out[0] = gsc__from_byte(v.x);
+        out[1] = gsc__from_byte(v.y);
+        out[2] = gsc__from_byte(v.z);
+        out[3] = gsc__from_byte(v.w);
+    } else {
+        const float4 v = *(const float4 *)((const float *)image.data + offset);
+        out[0] = v.x;
+        out[1] = v.y;
+        out[2] = v.z;
+        out[3] = v.w;
+    }
+}
+
+/* Adds `count` pixels of a row, which stand at number `at` of plane (b, c). */
+template <int count>
+static __device__ __forceinline__ void add_points(const gsc_k_image_points &args,
+                                                  const float *upstream, int b, int c, int at,
+                                                  double *sums) {
+    const int y = at / args.width, x = at - y * args.width;
+    const int64_t mask = gsc__offset(args.weight, b, c, y, x);
+    float first[count], second[count], by_x[count], absolute = 0.0f, square = 0.0f;
+    load_pixels<count>(args.image, gsc__offset(args.image, b, c, y, x), first);
+    load_pixels<count>(args.target, gsc__offset(args.target, b, c, y, x), second);
+#pragma unroll
+    for (int k = 0; k < count; ++k) {
+        const float d = first[k] - second[k];
+        const float sign = (float)((d > 0.0f) - (d < 0.0f)); /* 0 at x = y */
+        float weight = 1.0f;
+        if (args.weight.data) weight = gsc__weight(args.weight, mask + k * args.weight.strides[3]);
+        absolute += weight * fabsf(d);
+        square += weight * (d * d);
+        by_x[k] = weight * (upstream[0] * sign + 2.0f * upstream[1] * d);
+    }
+    sums[0] += absolute;
+    sums[1] += square;
+    if (!args.grad_image.data) return;
+    float *to = (float *)args.grad_image.data + gsc__offset(args.grad_image, b, c, y, x);
+    if (count == 4)
+        *(float4 *)to = make_float4(by_x[0], by_x[1 % count], by_x[2 % count], by_x[3 % count]);
+    else
+        *to = by_x[0];
+}
+
 extern "C" __global__ void __launch_bounds__(GSC__POINTS_BLOCK)
     gsc_image_points(const __grid_constant__ gsc_k_image_points args) {
     __shared__ double warps[32];
@@ -10,30 +61,26 @@ extern "C" __global__ void __launch_bounds__(GSC__POINTS_BLOCK)
                   upstream);
     const int plane = (int)(blockIdx.x / (uint32_t)args.pieces);
     const int64_t first = (int64_t)(blockIdx.x % (uint32_t)args.pieces) * GSC__POINTS_PIECE;
-    const int b = plane / args.channels, c = plane % args.channels;
+    const int b = plane / args.channels, c = plane - b * args.channels;
     const int64_t pixels = (int64_t)args.height * args.width;
-    double absolute = 0, square = 0;
-    for (int k = threadIdx.x; k < GSC__POINTS_PIECE && first + k < pixels; k += GSC__POINTS_BLOCK) {
-        const int at = (int)(first + k), y = at / args.width, x = at - y * args.width;
-        const float value = gsc__pixel(args.image, gsc__offset(args.image, b, c, y, x));
-        const float d = value - gsc__pixel(args.target, gsc__offset(args.target, b, c, y, x));
-        float weight = 1.0f;
-        if (args.weight.data)
-            weight = gsc__weight(args.weight, gsc__offset(args.weight, b, c, y, x));
-        absolute += weight * fabsf(d);
-        square += weight * (d * d);
-        if (!args.grad_image.data) continue;
-        const float sign = (float)((d > 0.0f) - (d < 0.0f)); /* 0 at x = y */
-        ((float *)args.grad_image.data)[gsc__offset(args.grad_image, b, c, y, x)] =
-            weight * (upstream[0] * sign + 2.0f * upstream[1] * d);
+    const int count = (int)min(pixels - first, (int64_t)GSC__POINTS_PIECE);
+    double sums[2] = {0, 0};
+    if (args.quads) {
+#pragma unroll 1
+        for (int k = 4 * threadIdx.x; k < count; k += 4 * GSC__POINTS_BLOCK)
+            add_points<4>(args, upstream, b, c, (int)first + k, sums);
+    } else {
+#pragma unroll 2
+        for (int k = threadIdx.x; k < count; k += GSC__POINTS_BLOCK)
+            add_points<1>(args, upstream, b, c, (int)first + k, sums);
     }
-    double *sums = args.sums + (int64_t)blockIdx.x * GSC__IMAGE_SUMS;
-    absolute = gsc__block_sum(absolute, warps);
-    square = gsc__block_sum(square, warps);
+    double *to = args.sums + (int64_t)blockIdx.x * GSC__IMAGE_SUMS;
+    sums[0] = gsc__block_sum(sums[0], warps);
+    sums[1] = gsc__block_sum(sums[1], warps);
     if (threadIdx.x) return;
-    sums[0] = absolute;
-    sums[1] = square;
-    sums[2] = 0;
+    to[0] = sums[0];
+    to[1] = sums[1];
+    to[2] = 0;
 }
 
 extern "C" __global__ void __launch_bounds__(GSC__MASK_BLOCK)
@@ -46,6 +93,7 @@ extern "C" __global__ void __launch_bounds__(GSC__MASK_BLOCK)
     for (int y = first; y < first + GSC__MASK_ROWS && y < args.height; ++y) {
         const bool row_inside = y >= border && y < args.height - border;
         const int64_t row = gsc__offset(args.mask, b, 0, y, 0);
+#pragma unroll 2
         for (int x = threadIdx.x; x < args.width; x += GSC__MASK_BLOCK) {
             const float weight = gsc__weight(args.mask, row + x * args.mask.strides[3]);
             pixels += weight;
@@ -61,6 +109,7 @@ extern "C" __global__ void __launch_bounds__(GSC__TOTAL_BLOCK)
     gsc_mask_total(const __grid_constant__ gsc_k_mask_total args) {
     __shared__ double warps[32];
     double pixels = 0, windows = 0;
+#pragma unroll 1
     for (int64_t i = threadIdx.x; i < args.count; i += GSC__TOTAL_BLOCK) {
         pixels += args.sums[i].pixels;
         windows += args.sums[i].windows;
@@ -76,6 +125,7 @@ extern "C" __global__ void __launch_bounds__(GSC__TOTAL_BLOCK)
     gsc_image_total(const __grid_constant__ gsc_k_image_total args) {
     __shared__ double warps[32];
     double sums[GSC__IMAGE_SUMS] = {0, 0, 0};
+#pragma unroll 1
     for (int64_t i = threadIdx.x; i < args.blocks; i += GSC__TOTAL_BLOCK)
         for (int k = 0; k < GSC__IMAGE_SUMS; ++k) sums[k] += args.sums[i * GSC__IMAGE_SUMS + k];
     for (int k = 0; k < GSC__IMAGE_SUMS; ++k) sums[k] = gsc__block_sum(sums[k], warps);

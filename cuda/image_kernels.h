@@ -10,7 +10,7 @@
 #define GSC__SSIM_ROWS 8
 #define GSC__SSIM_COLUMNS 8
 #define GSC__SSIM_RESIDENT 5      /* blocks of a multiprocessor at once: registers for these */
-#define GSC__SSIM_GRAD_RESIDENT 4 /* the same with a gradient */
+#define GSC__SSIM_GRAD_RESIDENT 3 /* the same with a gradient */
 #define GSC__SSIM_RADIUS 5        /* of the window with kernels of its own */
 #define GSC__SSIM_RADIUS_MAX 16
 
@@ -60,6 +60,7 @@ typedef struct gsc_k_ssim {
 #define GSC__POINTS_PIECE 2048
 typedef struct gsc_k_image_points {
     int32_t channels, height, width, pieces; /* pieces of a plane */
+    int32_t quads; /* four pixels from a multiple of four on are one load */
     gsc__gpu_pixels image, target, weight;
     double coefficients[GSC__IMAGE_SUMS];
     gsc__gpu_image_shares shares;
@@ -70,7 +71,7 @@ typedef struct gsc_k_image_points {
 
 /* A block sums GSC__MASK_ROWS rows of a plane of the mask. */
 #define GSC__MASK_BLOCK 256
-#define GSC__MASK_ROWS 32
+#define GSC__MASK_ROWS 4
 typedef struct gsc_k_mask_sums {
     gsc__gpu_pixels mask;
     int32_t height, width, pieces, border;

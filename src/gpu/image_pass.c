@@ -88,12 +88,19 @@ gsc__gpu_pixels gsc__gpu_pixels_of(const gsc__image *image) {
     return out;
 }
 
+static bool has_quads(const gsc__gpu_image_pass *pass) {
+    return pass->width % 4 == 0 && gsc__gpu_pixels_of(&pass->image).vectors &&
+           gsc__gpu_pixels_of(&pass->target).vectors &&
+           (!pass->grad_image.data || gsc__gpu_pixels_of(&pass->grad_image).vectors);
+}
+
 static gsc_status run_points(gsc_context *context, const gsc__gpu_image_pass *pass, uint32_t blocks,
                              void *stream, const char *function) {
     gsc_k_image_points args = {.channels = pass->channels,
                                .height = pass->height,
                                .width = pass->width,
                                .pieces = pieces_of(pass),
+                               .quads = has_quads(pass),
                                .image = gsc__gpu_pixels_of(&pass->image),
                                .target = gsc__gpu_pixels_of(&pass->target),
                                .weight = gsc__gpu_pixels_of(&pass->weight),
