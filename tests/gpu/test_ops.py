@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from conftest import relative
+from conftest import note_error, relative
 
 import gsplat_c
 
@@ -65,6 +65,7 @@ def close(gpu, cpu, tolerance):
     a, b = gpu.cpu().numpy().astype(np.float64), np.asarray(cpu, np.float64)
     assert a.shape == b.shape and np.isfinite(a).all() and np.isfinite(b).all()
     error = np.abs(a - b).max() / max(np.abs(b).max(), 1e-30) if b.size else 0.0
+    note_error(error, "largest difference")
     assert error < tolerance, error
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from conftest import relative
+from conftest import relative, to_cuda
 from scenes import cases
 
 import gsplat_c
@@ -12,11 +12,6 @@ CASES = dict(cases())
 INPUTS = ("means", "opacities", "scales", "rotations", "covariances", "colors", "sh", "sh_dc",
           "view", "background")
 UPSTREAM = ("color", "alpha", "depth", "inv_depth")
-
-
-def to_cuda(args):
-    return {k: torch.from_numpy(v).cuda() if isinstance(v, np.ndarray) else v
-            for k, v in args.items()}
 
 
 def upstream(outputs, seed=3):
@@ -41,8 +36,7 @@ def test_outputs(name):
             different = int((a.cpu().numpy() != b).sum())
             assert different <= max(3, b.size // 5000), (output, different)
         else:
-            error = relative(a, b)
-            print(f"{name} {output} {error:.2e}")
+            error = relative(a, b, f"{name} {output}")
             assert error < (2e-5 if output != "median_depth" else 5e-3), output
 
 
@@ -56,8 +50,7 @@ def test_gradients(name):
     a = gsplat_c.rasterize_backward(gpu_saved, wrt=wrt, **to_cuda(given), **to_cuda(args))
     b = gsplat_c.rasterize_backward(cpu_saved, wrt=wrt, **given, **args)
     for output in wrt:
-        error = relative(getattr(a, output), getattr(b, output))
-        print(f"{name} d {output} {error:.2e}")
+        error = relative(getattr(a, output), getattr(b, output), f"{name} d {output}")
         assert error < 2e-4, output
 
 
