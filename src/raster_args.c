@@ -263,9 +263,9 @@ gsc_status gsc__raster_args(const gsc__checker *checker, const gsc_raster_args *
     GSC__TRY(check_geometry(checker, &args, out));
     GSC__TRY(check_appearance(checker, &args, out));
     GSC__TRY(check_background(checker, args.background, out));
-    return gsc__camera_in(checker, "pixel_weights", args.pixel_weights,
-                          gsc__per_camera(gsc__shape3(out->cameras, out->height, out->width)),
-                          &out->pixel_weights);
+    return gsc__real_in(checker, "pixel_weights", args.pixel_weights,
+                        gsc__per_camera(gsc__shape3(out->cameras, out->height, out->width)),
+                        &out->pixel_weights);
 }
 
 gsc_status gsc__visible_args(const gsc__checker *checker, const gsc_raster_args *theirs,
