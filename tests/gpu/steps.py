@@ -3,6 +3,7 @@ package keeps to itself.  Arrays are torch tensors or Raw memory."""
 
 import ctypes
 import math
+import os
 
 from gsplat_c import _lib
 from gsplat_c._abi import CONSTANTS
@@ -81,47 +82,47 @@ class Steps:
             self.block, {k: pack_output(self.block, v, k) for k, v in buffers.items()
                          if v is not None})
 
-    def _with_info(self, call):
+    def _run(self, call):
+        """call(info) with the block's memory as it was before afterwards."""
         top = self.block.top
-        address = _INFO.pack(self.block, *self.info.values())
-        status = call(address)
-        self.info = dict(zip(INFO_FIELDS, _INFO.unpack(self.block, address)))
-        self.block.top = top
+        try:
+            info = _INFO.pack(self.block, *self.info.values())
+            status = call(info)
+            self.info = dict(zip(INFO_FIELDS, _INFO.unpack(self.block, info)))
+        finally:
+            self.block.top = top
         return STATUS[status]
 
     def sizes(self):
-        return self._with_info(
-            lambda info: lib.gsc_raster_sizes(self.context, self.packed, info))
+        return self._run(lambda info: lib.gsc_raster_sizes(self.context, self.packed, info))
 
     def project(self, state, scratch=None, waiting=True):
-        buffers = self._buffers(state=state, scratch=scratch)
-        if waiting:
-            return self._with_info(lambda info: lib.gsc_raster_project(
-                self.context, self.packed, buffers, self.packed_outputs, info, self._stream()))
-        return STATUS[lib.gsc_raster_project(self.context, self.packed, buffers,
-                                             self.packed_outputs, None, self._stream())]
+        return self._run(lambda info: lib.gsc_raster_project(
+            self.context, self.packed, self._buffers(state=state, scratch=scratch),
+            self.packed_outputs, info if waiting else None, self._stream()))
 
     def render(self, state, intersections, scratch=None, overflow=None):
-        buffers = self._buffers(state=state, intersections=intersections, scratch=scratch)
-        scalar = 0 if overflow is None else pack_output(self.block, overflow, "overflow")
-        return self._with_info(lambda info: lib.gsc_raster_render(
-            self.context, self.packed, buffers, self.packed_outputs, info, scalar,
+        return self._run(lambda info: lib.gsc_raster_render(
+            self.context, self.packed,
+            self._buffers(state=state, intersections=intersections, scratch=scratch),
+            self.packed_outputs, info,
+            None if overflow is None else pack_output(self.block, overflow, "overflow"),
             self._stream()))
 
     def backward(self, state, intersections, grads, scratch=None):
         """grads: out, and grad_color, .. in."""
-        packed = _GRADS.pack_named(self.block, {
-            k.removeprefix("grad_"): pack_output(self.block, v, k) for k, v in grads.items()})
-        buffers = self._buffers(state=state, intersections=intersections, scratch=scratch)
-        return self._with_info(lambda info: lib.gsc_raster_backward(
-            self.context, self.packed, buffers, info, packed, self._stream()))
+        return self._run(lambda info: lib.gsc_raster_backward(
+            self.context, self.packed,
+            self._buffers(state=state, intersections=intersections, scratch=scratch), info,
+            _GRADS.pack_named(self.block, {k.removeprefix("grad_"): pack_output(self.block, v, k)
+                                           for k, v in grads.items()}), self._stream()))
 
 
 class Driver:
     """libcuda for what tests look at; every call must succeed."""
 
     def __init__(self):
-        self.library = ctypes.CDLL("libcuda.so.1")
+        self.library = ctypes.CDLL(os.environ.get("GSC_CUDA_LIBRARY") or "libcuda.so.1")
 
     def __getattr__(self, name):
         function = getattr(self.library, name)
