@@ -1,0 +1,319 @@
+#define _DEFAULT_SOURCE /* setenv */
+/* Every public operation on a fake driver: which context is current, which stream the work
+ * goes to, what waits, and tensors of the wrong device. */
+
+#include "fake_driver.h"
+#include "raster_args_fixture.h"
+
+enum { PIXELS = CAMERAS * WIDTH * HEIGHT, STATE_BYTES = 1 << 15 };
+
+static fake_notes *notes;
+static gsc_context *context;
+static _Alignas(256) unsigned char state_memory[STATE_BYTES], lists_memory[STATE_BYTES];
+static view color, radii, state_bytes, lists_bytes, by_color, by_means, visible, scalar;
+static view points, indices, image, map, rows;
+static gsc_raster_info info;
+
+static void on_gpu(view *v) {
+    view_device(v, kDLCUDA, 0);
+}
+
+static void bytes(view *v, unsigned char *data, int64_t size) {
+    VIEW(v, size);
+    view_dtype(v, kDLUInt, 8);
+    v->tensor.data = data;
+    on_gpu(v);
+}
+
+static int open_context(void **unused) {
+    fake_driver_reset(notes);
+    reset(unused);
+    for (int i = 0; i < FIELDS; ++i) on_gpu(&views[i]);
+    VIEW(&color, CAMERAS, 3, HEIGHT, WIDTH);
+    VIEW(&radii, CAMERAS, GAUSSIANS);
+    view_dtype(&radii, kDLInt, 32);
+    VIEW(&by_color, CAMERAS, 3, HEIGHT, WIDTH);
+    VIEW(&by_means, GAUSSIANS, 3);
+    VIEW(&visible, CAMERAS, GAUSSIANS);
+    view_dtype(&visible, kDLUInt, 8);
+    view_init(&scalar, 0, NULL);
+    VIEW(&points, 40, 3);
+    VIEW(&indices, 40, 3);
+    view_dtype(&indices, kDLInt, 64);
+    VIEW(&image, 1, 3, 16, 20);
+    VIEW(&map, 1, 3, 16, 20);
+    VIEW(&rows, 40, 3);
+    view *const all[] = {&color,  &radii,   &by_color, &by_means, &visible, &scalar,
+                         &points, &indices, &image,    &map,      &rows};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; ++i) on_gpu(all[i]);
+    bytes(&state_bytes, state_memory, STATE_BYTES);
+    bytes(&lists_bytes, lists_memory, STATE_BYTES);
+    context = fake_driver_context(0, 0);
+    memset(&info, 0, sizeof info);
+    info.struct_size = sizeof info;
+    info.intersections = 100;
+    expect_ok(gsc_raster_sizes(context, &args, &info));
+    assert_true(info.state_bytes <= STATE_BYTES);
+    return 0;
+}
+
+static int close_context(void **unused) {
+    (void)unused;
+    assert_int_equal(notes->blocks + notes->async_blocks, 0);
+    gsc_context_free(context);
+    assert_int_equal(notes->retained[0] + notes->libraries + notes->pinned + notes->events, 0);
+    return 0;
+}
+
+/* ------------------------------------------------------------------ operations */
+
+static gsc_status project(gsc_raster_info *found, void *stream) {
+    GSC_INIT(gsc_raster_buffers, buffers);
+    GSC_INIT(gsc_raster_outputs, outputs);
+    buffers.state = &state_bytes.tensor;
+    outputs.radii = &radii.tensor;
+    return gsc_raster_project(context, &args, &buffers, &outputs, found, stream);
+}
+
+static gsc_status project_only(void *stream) {
+    return project(NULL, stream);
+}
+
+static gsc_status project_and_wait(void *stream) {
+    gsc_raster_info found = info;
+    return project(&found, stream);
+}
+
+static gsc_status render(void *stream) {
+    GSC_INIT(gsc_raster_buffers, buffers);
+    GSC_INIT(gsc_raster_outputs, outputs);
+    buffers.state = &state_bytes.tensor;
+    buffers.intersections = &lists_bytes.tensor;
+    outputs.color = &color.tensor;
+    return gsc_raster_render(context, &args, &buffers, &outputs, &info, NULL, stream);
+}
+
+static gsc_status backward(void *stream) {
+    GSC_INIT(gsc_raster_buffers, buffers);
+    GSC_INIT(gsc_raster_grads, grads);
+    buffers.state = &state_bytes.tensor;
+    buffers.intersections = &lists_bytes.tensor;
+    grads.color = &by_color.tensor;
+    grads.means = &by_means.tensor;
+    return gsc_raster_backward(context, &args, &buffers, &info, &grads, stream);
+}
+
+static gsc_status forward(void *stream) {
+    GSC_INIT(gsc_raster_outputs, outputs);
+    GSC_INIT(gsc_raster_grads, grads);
+    gsc_raster_saved *saved;
+    outputs.color = &color.tensor;
+    grads.color = &by_color.tensor;
+    grads.means = &by_means.tensor;
+    GSC__TRY(gsc_raster_forward(context, &args, &outputs, &saved, stream));
+    gsc_status status = gsc_raster_backward_saved(context, &args, saved, &grads, stream);
+    gsc_raster_saved_free(saved, stream);
+    return status;
+}
+
+static gsc_status mark_visible(void *stream) {
+    return gsc_mark_visible(context, &args, &visible.tensor, stream);
+}
+
+static gsc_status knn(void *stream) {
+    GSC_INIT(gsc_knn_args, knn);
+    knn.points = &points.tensor;
+    knn.indices = &indices.tensor;
+    return gsc_knn(context, &knn, stream);
+}
+
+static gsc_status ssim(void *stream) {
+    GSC_INIT(gsc_ssim_args, ssim);
+    ssim.image = ssim.target = &image.tensor;
+    ssim.map = &map.tensor;
+    GSC__TRY(gsc_ssim_forward(context, &ssim, stream));
+    ssim.map = NULL;
+    ssim.grad_map = &image.tensor;
+    ssim.grad_image = &map.tensor;
+    return gsc_ssim_backward(context, &ssim, stream);
+}
+
+static gsc_status image_loss(void *stream) {
+    GSC_INIT(gsc_image_loss_args, loss);
+    loss.image = loss.target = &image.tensor;
+    loss.ssim_weight = 1;
+    loss.loss = &scalar.tensor;
+    loss.grad_image = &map.tensor;
+    return gsc_image_loss(context, &loss, stream);
+}
+
+static gsc_status adam_step(void *stream) {
+    const gsc_adam_group group = {&rows.tensor, &rows.tensor, &rows.tensor, &rows.tensor, 0.1f,
+                                  0,            0,            0,            0,            1};
+    GSC_INIT(gsc_adam_args, adam);
+    adam.groups = &group;
+    adam.group_count = 1;
+    adam.group_stride = sizeof group;
+    return gsc_adam_step(context, &adam, stream);
+}
+
+static const struct {
+    const char *name;
+    gsc_status (*run)(void *stream);
+    bool waits;
+} operations[] = {
+    {"project, no info", project_only, false},
+    {"project", project_and_wait, true},
+    {"render", render, false},
+    {"backward", backward, false},
+    {"forward and backward", forward, true},
+    {"mark_visible", mark_visible, false},
+    {"knn", knn, false},
+    {"ssim", ssim, false},
+    {"image_loss", image_loss, false},
+    {"adam_step", adam_step, false},
+};
+enum { OPERATIONS = sizeof operations / sizeof operations[0] };
+
+static void *current(void) {
+    void *now;
+    expect_ok(gsc__driver_try()->cuCtxGetCurrent(&now));
+    return now;
+}
+
+/* ----------------------------------------------------------------------- tests */
+
+static void run_all(void *expected) {
+    for (int i = 0; i < OPERATIONS; ++i) {
+        notes->launch_count = 0;
+        expect_ok(operations[i].run(NULL));
+        assert_true(notes->launch_count > 0);
+        assert_ptr_equal(current(), expected);
+        for (int k = 0; k < notes->launch_count; ++k)
+            assert_ptr_equal(notes->launches[k].context, gsc__gpu_of(context)->device.primary);
+    }
+}
+
+static void the_current_context_stays(void **unused) {
+    const gsc__driver *driver = gsc__driver_try();
+    void *primary = gsc__gpu_of(context)->device.primary, *other = &info, *popped;
+    (void)unused;
+    run_all(NULL);
+    driver->cuCtxPushCurrent(other);
+    run_all(other);
+    driver->cuCtxPushCurrent(primary);
+    const int pushes = notes->pushes;
+    run_all(primary);
+    assert_int_equal(notes->pushes, pushes);
+    driver->cuCtxPopCurrent(&popped);
+    driver->cuCtxPopCurrent(&popped);
+    assert_null(current());
+}
+
+static void all_work_goes_to_the_callers_stream(void **unused) {
+    void *const streams[] = {NULL, (void *)1, (void *)2, &info};
+    (void)unused;
+    for (int i = 0; i < OPERATIONS; ++i) {
+        for (int s = 0; s < 4; ++s) {
+            notes->launch_count = 0;
+            notes->stream = &notes;
+            expect_ok(operations[i].run(streams[s]));
+            assert_ptr_equal(notes->stream, streams[s]);
+            for (int k = 0; k < notes->launch_count; ++k)
+                assert_ptr_equal(notes->launches[k].stream, streams[s]);
+        }
+    }
+}
+
+static void only_the_documented_calls_wait(void **unused) {
+    (void)unused;
+    for (int i = 0; i < OPERATIONS; ++i) {
+        notes->event_waits = notes->synchronisations = 0;
+        expect_ok(operations[i].run(NULL));
+        assert_int_equal(notes->event_waits + notes->synchronisations,
+                         operations[i].waits ? CAMERAS : 0);
+    }
+}
+
+static void waiting_is_refused_while_the_stream_is_captured(void **unused) {
+    (void)unused;
+    setenv("FAKE_CUDA_CAPTURING", "1", 1);
+    for (int i = 0; i < OPERATIONS; ++i) {
+        notes->event_waits = notes->synchronisations = 0;
+        gsc_status status = operations[i].run(NULL);
+        assert_int_equal(status, operations[i].waits ? GSC_ERROR_UNSUPPORTED : GSC_OK);
+        assert_int_equal(notes->event_waits + notes->synchronisations, 0);
+        assert_int_equal(notes->async_blocks, 0);
+        if (operations[i].waits)
+            assert_non_null(strstr(gsc_last_error(), "the stream is being captured"));
+    }
+    for (int i = 0; i < GSC__STAGING_SLOTS; ++i)
+        assert_false(gsc__gpu_of(context)->staging.taken[i]);
+}
+
+static void a_failed_launch_leaves_nothing_behind(void **unused) {
+    (void)unused;
+    setenv("FAKE_CUDA_FAIL", "cuLaunchKernel=700", 1);
+    for (int i = 0; i < OPERATIONS; ++i) {
+        assert_int_equal(operations[i].run(NULL), GSC_ERROR_CUDA);
+        assert_int_equal(gsc_last_error_cuda(), 700);
+        assert_null(current());
+        assert_int_equal(notes->async_blocks, 0);
+    }
+}
+
+static void expect_refusal(int field, const char *given) {
+    char text[128];
+    snprintf(text, sizeof text, "raster_project: %s is on %s, expected cuda:0", fields[field].name,
+             given);
+    expect_failure(project_only(NULL), GSC_ERROR_DEVICE, text);
+}
+
+static void tensors_elsewhere_are_refused(void **unused) {
+    static const int may_be_host[] = {VIEW_, INTRINSICS, POSITION, BACKGROUND};
+    static const int device_only[] = {WEIGHTS, MEANS, OPACITIES, SCALES, ROTATIONS, COLORS};
+    (void)unused;
+    for (size_t i = 0; i < sizeof may_be_host / sizeof may_be_host[0]; ++i) {
+        view *v = &views[may_be_host[i]];
+        view_device(v, kDLCPU, 0);
+        expect_ok(project_only(NULL));
+        view_device(v, kDLCUDAHost, 0);
+        expect_ok(project_only(NULL));
+        view_device(v, kDLCUDA, 1);
+        expect_refusal(may_be_host[i], "cuda:1");
+        on_gpu(v);
+    }
+    for (size_t i = 0; i < sizeof device_only / sizeof device_only[0]; ++i) {
+        view *v = &views[device_only[i]];
+        view_device(v, kDLCPU, 0);
+        expect_refusal(device_only[i], "cpu");
+        view_device(v, kDLCUDAHost, 0);
+        expect_refusal(device_only[i], "cuda_host");
+        view_device(v, kDLCUDA, 1);
+        expect_refusal(device_only[i], "cuda:1");
+        view_device(v, kDLCUDAManaged, 0);
+        expect_ok(project_only(NULL));
+        on_gpu(v);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(the_current_context_stays, open_context, close_context),
+        cmocka_unit_test_setup_teardown(all_work_goes_to_the_callers_stream, open_context,
+                                        close_context),
+        cmocka_unit_test_setup_teardown(only_the_documented_calls_wait, open_context,
+                                        close_context),
+        cmocka_unit_test_setup_teardown(waiting_is_refused_while_the_stream_is_captured,
+                                        open_context, close_context),
+        cmocka_unit_test_setup_teardown(a_failed_launch_leaves_nothing_behind, open_context,
+                                        close_context),
+        cmocka_unit_test_setup_teardown(tensors_elsewhere_are_refused, open_context,
+                                        close_context),
+    };
+    (void)cpu;
+    (void)out;
+    (void)drop;
+    notes = fake_driver_notes();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
