@@ -148,8 +148,8 @@ static gsc_status image_loss(void *stream) {
 }
 
 static gsc_status adam_step(void *stream) {
-    const gsc_adam_group group = {&rows.tensor, &rows.tensor, &rows.tensor, &rows.tensor, 0.1f,
-                                  0,            0,            0,            0,            1};
+    const gsc_adam_group group = {
+        &rows.tensor, &rows.tensor, &rows.tensor, &rows.tensor, 0.1f, 0, 0, 0, 0, 1};
     GSC_INIT(gsc_adam_args, adam);
     adam.groups = &group;
     adam.group_count = 1;
@@ -308,8 +308,7 @@ int main(void) {
                                         open_context, close_context),
         cmocka_unit_test_setup_teardown(a_failed_launch_leaves_nothing_behind, open_context,
                                         close_context),
-        cmocka_unit_test_setup_teardown(tensors_elsewhere_are_refused, open_context,
-                                        close_context),
+        cmocka_unit_test_setup_teardown(tensors_elsewhere_are_refused, open_context, close_context),
     };
     (void)cpu;
     (void)out;
