@@ -32,7 +32,7 @@ class Frame:
         assert self.steps.sizes() == "GSC_OK"
         info = self.steps.info
         self.state = memory(info["state_bytes"])
-        self.lists = memory(4 * int(saved.pairs * room))
+        self.lists = memory(info["intersections_bytes"])
         self.scratch = memory(max(info["forward_scratch_bytes"], info["backward_scratch_bytes"]))
         self.overflow = torch.full((), -1, dtype=torch.int64, device="cuda")
         self.given = torch.randn_like(out.color)
@@ -137,38 +137,39 @@ def test_a_waiting_call_is_refused_inside_a_capture(call):
     frame.check()
 
 
-def overflow_of(name, entries, prepare=None):
-    frame = Frame(name)
-    if prepare:
-        prepare(frame)
-    frame.steps.info = {**frame.steps.info, "intersections": entries, "intersections_bytes": 0,
-                        "intersections_min_bytes": 0}
+def draw(frame, **sizes):
+    """Forward without waiting, with buffers of an estimate; returns the overflow."""
+    info = dict.fromkeys(frame.steps.info, 0)
+    frame.steps.info = {**info, **sizes}
     assert frame.steps.sizes() == "GSC_OK"
-    frame.lists = frame.lists[:4 * entries]
-    assert frame.steps.project(frame.state, frame.scratch, waiting=False) == "GSC_OK"
-    assert frame.steps.render(frame.state, frame.lists, frame.scratch, frame.overflow) == "GSC_OK"
+    info = frame.steps.info
+    lists, scratch = memory(info["intersections_bytes"]), memory(info["forward_scratch_bytes"])
+    assert frame.steps.project(frame.state, scratch, waiting=False) == "GSC_OK", message()
+    assert frame.steps.render(frame.state, lists, scratch, frame.overflow) == "GSC_OK", message()
     torch.cuda.synchronize()
-    return frame, int(frame.overflow)
+    return int(frame.overflow)
 
 
-def test_overflow_tells_that_not_even_one_bin_fits():
-    frame, needed = overflow_of("large", 64)
-    assert 4 * 64 < needed <= 4 * frame.pairs
-
-
-def test_overflow_tells_that_a_frame_does_not_fit_the_rounds_of_its_estimate():
-    """Bins that no round reaches are not drawn: the caller must learn of it."""
-    frame, needed = overflow_of("large", Frame("large").pairs // 3)
+@pytest.mark.parametrize("name", ["large", "colors", "cameras"])
+@pytest.mark.parametrize("share", [0.001, 0.3, 0.9])
+def test_overflow_tells_how_many_bytes_a_frame_needs(name, share):
+    """An estimate that is too small never passes for a frame, and the answer suffices."""
+    frame = Frame(name)
+    cameras = len(frame.args["view"]) if frame.args["view"].dim() == 3 else 1
+    entries = max(64, int(frame.pairs / cameras * share))
+    needed = draw(frame, intersections=entries)
     if needed == 0:
         assert torch.equal(frame.color, frame.eager()[0].color)
+        return
+    assert needed > frame.steps.info["intersections_bytes"]
+    assert draw(frame, intersections=frame.pairs, intersections_bytes=needed) == 0
+    assert torch.equal(frame.color, frame.eager()[0].color)
 
 
 def test_overflow_of_an_earlier_camera_is_not_forgotten():
-    def look_away(frame):
-        frame.args["view"][-1, :3, 3] -= 1e4
-
-    _, needed = overflow_of("cameras", 64, look_away)
-    assert needed > 4 * 64
+    frame = Frame("cameras")
+    frame.args["view"][-1, :3, 3] -= 1e4  # it sees nothing and fits
+    assert draw(frame, intersections=64) > frame.steps.info["intersections_bytes"]
 
 
 def test_ops_are_captured():
