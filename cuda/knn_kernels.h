@@ -4,7 +4,8 @@
 
 #include "kernels.h"
 
-#define GSC__KNN_LEAF 32  /* points of a leaf, boxes under a box: one for each lane */
+#define GSC__KNN_LEAF 32 /* points of a leaf, boxes under a box: one for each lane */
+#define GSC__KNN_KEY_BITS 63
 #define GSC__KNN_LEVELS 7 /* of boxes: 32^7 points */
 #define GSC__KNN_NONE 0xffffffffu
 #define GSC__KNN_INFINITY __int_as_float(0x7f800000) /* on the device, which has no math.h */
@@ -39,7 +40,7 @@ typedef struct gsc_k_knn_bounds {
     gsc__gpu_cells *cells;
 } gsc_k_knn_bounds;
 
-/* A thread per point: its place on the curve, all ones if it is not finite. */
+/* A thread per point: its place on the curve, all ones if it is not finite and only then. */
 typedef struct gsc_k_knn_keys {
     const float *points; /* [count, 3] */
     const gsc__gpu_cells *cells;
@@ -82,16 +83,5 @@ typedef struct gsc_k_knn_search {
     float *distances2; /* [count, k] or NULL */
     float *mean2;      /* [count] or NULL */
 } gsc_k_knn_search;
-
-/* As gsc_k_sort, for keys of 64 bits. */
-typedef struct gsc_k_sort64 {
-    gsc__gpu_length length;
-    const uint64_t *keys;
-    const uint32_t *values;
-    uint64_t *out_keys;
-    uint32_t *out_values;
-    uint32_t *histograms; /* [256, pieces] and [256] */
-    uint32_t pieces, shift;
-} gsc_k_sort64;
 
 #endif

@@ -135,7 +135,9 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
         const float place = (0.5f * p[axis] - cells.low[axis]) * cells.scale;
         cell[axis] = (uint32_t)(int32_t)place & (CELLS - 1);
     }
-    args.keys[i] = is_finite(p) ? curve_key(cell[0], cell[1], cell[2]) : ~0ull;
+    /* The last cell joins the one before it. */
+    const uint64_t last = (1ull << GSC__KNN_KEY_BITS) - 1;
+    args.keys[i] = is_finite(p) ? min(curve_key(cell[0], cell[1], cell[2]), last - 1) : last;
 }
 
 /* ---------------------------------------------------------------------- boxes */

@@ -1,153 +1,294 @@
-/* Exclusive sum and stable radix sort for lengths that only the device knows.
+/* Stable radix sort in one launch, for lengths that only the device knows.
  *
- * A pass of the sort is three launches: digit histograms of pieces, one scan of them
- * (digit-major, so that the pass is stable), the move.  Inside a piece a warp ranks 32
- * neighbours at a time with match, in order.
+ * The work is numbered: first pieces of the digit histograms of all passes, then the tiles
+ * of pass 0, those of pass 1, and so on.  Blocks take numbers from a counter until none is
+ * left, so the grid need not grow with the limit of the length.  A tile waits for the pass
+ * before it as a whole: only for lower numbers, and so for blocks that run.
  *
- * Source: Merrill & Grimshaw 2011, High Performance and Scalable Radix Sorting. */
-#include "device.cuh"
+ * A tile counts its digits warp by warp, makes the counts known, ranks its keys while those
+ * of others arrive, looks back for what is before it, and writes runs of equal digits
+ * through shared memory.  Tiles of one pass run almost in step, where a plain look-back
+ * would walk half the tiles: so sixteen tiles also add to one group's counts, and the
+ * look-back goes tile by tile in its own group, then group by group.
+ *
+ * A pass whose digit all keys share moves nothing and is left out.
+ *
+ * A word that says all by itself is exchanged without a fence; everything else is written
+ * before a release and read after an acquire.
+ *
+ * Source: Adinets & Merrill 2022, Onesweep: A Faster Least Significant Digit Radix Sort for
+ * GPUs. */
+#include "sort.cuh"
 
-#define SCAN_ITEMS (GSC__SCAN_PIECE / GSC__SCAN_BLOCK)
-#define SORT_WARPS (GSC__SORT_BLOCK / 32)
-#define SORT_ITEMS (GSC__SORT_PIECE / GSC__SORT_BLOCK)
-#define DIGITS GSC__SORT_DIGITS
+#define WINDOW 8 /* words that a look-back has on their way at once */
 
-extern "C" __global__ void __launch_bounds__(GSC__SCAN_BLOCK)
-    gsc_scan_sums(const __grid_constant__ gsc_k_scan args) {
-    __shared__ uint32_t warps[33];
-    const uint32_t length = gsc__length_of(args.length);
-    const uint32_t first = blockIdx.x * GSC__SCAN_PIECE;
-    uint32_t sum = 0, total;
-    for (int k = 0; k < SCAN_ITEMS; ++k) {
-        uint32_t i = first + k * GSC__SCAN_BLOCK + threadIdx.x;
-        if (i < length) sum += args.input[i];
-    }
-    gsc__block_scan(sum, warps, &total);
-    if (threadIdx.x == 0) args.sums[blockIdx.x] = total;
+/* A tile's word for a digit: 0, then count + 1, then FINAL | keys with the digit up to the
+ * tile's end.  Sums are modulo 2^31: those that place a key are below it. */
+#define FINAL 0x80000000u
+/* A group's word: tiles that have added to it, keys with the digit in them. */
+#define ONE_TILE (1u << 20)
+
+static __device__ __forceinline__ uint32_t *tile_words(const gsc_k_sort &args, uint32_t turn,
+                                                       uint32_t tile) {
+    return args.states[turn & 1] + (uint64_t)tile * DIGITS;
+}
+static __device__ __forceinline__ uint32_t *group_words(const gsc_k_sort &args, uint32_t turn,
+                                                        uint32_t group) {
+    return args.states[turn & 1] + (args.tile_limit + 2 * (uint64_t)group) * DIGITS;
 }
 
-/* One block of 1024 threads: sums becomes its own exclusive scan. */
-extern "C" __global__ void __launch_bounds__(1024)
-    gsc_scan_top(const __grid_constant__ gsc_k_scan args) {
-    __shared__ uint32_t warps[33];
-    const uint32_t pieces = (args.length.limit + GSC__SCAN_PIECE - 1) / GSC__SCAN_PIECE;
-    uint32_t before = 0, total;
-    for (uint32_t first = 0; first < pieces; first += 1024) {
-        uint32_t i = first + threadIdx.x;
-        uint32_t x = i < pieces ? args.sums[i] : 0;
-        uint32_t scanned = gsc__block_scan(x, warps, &total);
-        if (i < pieces) args.sums[i] = before + scanned;
-        before += total;
+/* Keys with the digit in the tiles before this one. */
+static __device__ uint32_t look_back(const gsc_k_sort &args, uint32_t turn, uint32_t tile,
+                                     uint32_t digit) {
+    uint32_t sum = 0, words[WINDOW], finals[WINDOW];
+    for (uint32_t left = tile % GROUP; left > 0; left -= min(left, (uint32_t)WINDOW)) {
+        const uint32_t *from = tile_words(args, turn, tile / GROUP * GROUP + left - 1) + digit;
+#pragma unroll
+        for (uint32_t k = 0; k < WINDOW; ++k)
+            words[k] = k < left ? load_word(from - k * DIGITS) : 1;
+#pragma unroll
+        for (uint32_t k = 0; k < WINDOW; ++k) {
+            while (words[k] == 0) words[k] = load_word(from - k * DIGITS);
+            if (words[k] & FINAL) return sum + words[k];
+            sum += words[k] - 1;
+        }
     }
+    for (uint32_t left = tile / GROUP; left > 0; left -= min(left, (uint32_t)WINDOW)) {
+        const uint32_t *from = group_words(args, turn, left - 1) + digit;
+#pragma unroll
+        for (uint32_t k = 0; k < WINDOW; ++k) {
+            words[k] = k < left ? load_word(from - 2 * k * DIGITS) : GROUP * ONE_TILE;
+            finals[k] = k < left ? load_word(from - 2 * k * DIGITS + DIGITS) : 0;
+        }
+#pragma unroll
+        for (uint32_t k = 0; k < WINDOW; ++k) {
+            while (words[k] < GROUP * ONE_TILE && !finals[k]) {
+                words[k] = load_word(from - 2 * k * DIGITS);
+                finals[k] = load_word(from - 2 * k * DIGITS + DIGITS);
+            }
+            if (finals[k]) return sum + finals[k];
+            sum += words[k] & (ONE_TILE - 1);
+        }
+    }
+    return sum;
 }
 
-extern "C" __global__ void __launch_bounds__(GSC__SCAN_BLOCK)
-    gsc_scan_pieces(const __grid_constant__ gsc_k_scan args) {
-    __shared__ uint32_t warps[33], tile[GSC__SCAN_PIECE];
-    const uint32_t length = gsc__length_of(args.length);
-    const uint32_t first = blockIdx.x * GSC__SCAN_PIECE;
-    if (first >= length) return;
-    uint32_t sum = 0, total;
-    for (int k = 0; k < SCAN_ITEMS; ++k) {
-        uint32_t at = k * GSC__SCAN_BLOCK + threadIdx.x;
-        tile[at] = first + at < length ? args.input[first + at] : 0;
+/* Lanes with the same digit.  By ballots: __match_any_sync took up to 1.4 times as long for
+ * the whole sort. */
+static __device__ __forceinline__ uint32_t match(uint32_t digit, uint32_t bits) {
+    uint32_t same = GSC__ALL_LANES;
+#pragma unroll
+    for (uint32_t bit = 0; bit < GSC__SORT_DIGIT_BITS; ++bit) {
+        if (bit == bits) break;
+        const bool set = digit >> bit & 1;
+        const uint32_t those = __ballot_sync(GSC__ALL_LANES, set);
+        same &= set ? those : ~those;
+    }
+    return same;
+}
+
+/* One thread a digit: the warps' counts to ranks in the tile, the tile's count to the
+ * others.  Returns the count and the first rank. */
+static __device__ __forceinline__ uint2 share_counts(const gsc_k_sort &args, const sort_step &step,
+                                                     uint32_t (*counts)[DIGITS], uint32_t *warps) {
+    const uint32_t digit = threadIdx.x;
+    uint32_t before[WARPS], count = 0, total;
+#pragma unroll
+    for (int w = 0; w < WARPS; ++w) {
+        before[w] = count;
+        count += counts[w][digit];
+    }
+    if (digit < 1u << step.bits) {
+        store_word(tile_words(args, step.turn, step.tile) + digit, count + 1);
+        atomicAdd(group_words(args, step.turn, step.tile / GROUP) + digit, ONE_TILE + count);
+    }
+    const uint32_t rank = gsc__block_scan(count, warps, &total);
+#pragma unroll
+    for (int w = 0; w < WARPS; ++w) counts[w][digit] = rank + before[w];
+    return make_uint2(count, rank);
+}
+
+/* One thread a digit: where the tile's keys go. */
+static __device__ __forceinline__ void find_place(const gsc_k_sort &args, const sort_step &step,
+                                                  uint2 own, uint32_t *places) {
+    const uint32_t digit = threadIdx.x, group = step.tile / GROUP;
+    if (digit >= 1u << step.bits) return;
+    const uint32_t first = __ldcg(&args.board->histograms[step.pass][digit]);
+    const uint32_t before = look_back(args, step.turn, step.tile, digit);
+    const uint32_t end = FINAL | (before + own.x);
+    store_word(tile_words(args, step.turn, step.tile) + digit, end);
+    if (step.tile % GROUP == GROUP - 1)
+        store_word(group_words(args, step.turn, group) + DIGITS + digit, end);
+    places[digit] = first + (before & ~FINAL) - own.y;
+}
+
+/* For the pass after this one, which uses the other states. */
+static __device__ __forceinline__ void clear_next_states(const gsc_k_sort &args, uint32_t turn,
+                                                         uint32_t tile) {
+    tile_words(args, turn + 1, tile)[threadIdx.x] = 0;
+    if (tile % GROUP) return;
+    group_words(args, turn + 1, tile / GROUP)[threadIdx.x] = 0;
+    group_words(args, turn + 1, tile / GROUP)[DIGITS + threadIdx.x] = 0;
+}
+
+/* Which pass is number `turn` of those that are done, once the one before it is complete.
+ * False: there are fewer. */
+static __device__ __forceinline__ bool begin_turn(const gsc_k_sort &args, uint32_t tiles,
+                                                  uint32_t turn, uint32_t *shared_plan,
+                                                  uint32_t *pass) {
+    *pass = 0;
+    if (turn > 0) {
+        if (threadIdx.x == 0) *shared_plan = wait_for(&args.board->plan, PLANNED);
+        __syncthreads();
+        uint32_t plan = *shared_plan & ~PLANNED;
+        if (turn >= __popc(plan)) return false;
+        for (uint32_t k = 0; k < turn; ++k) plan &= plan - 1;
+        *pass = (uint32_t)__ffs((int)plan) - 1;
+        if (threadIdx.x == 0) wait_for(&args.board->done[turn - 1], tiles);
     }
     __syncthreads();
-    uint32_t *own = tile + threadIdx.x * SCAN_ITEMS;
-    for (int k = 0; k < SCAN_ITEMS; ++k) sum += own[k];
-    uint32_t running = args.sums[blockIdx.x] + gsc__block_scan(sum, warps, &total);
-    for (int k = 0; k < SCAN_ITEMS; ++k) {
-        uint32_t x = own[k];
-        own[k] = running;
-        running += x;
-    }
-    __syncthreads();
-    for (int k = 0; k < SCAN_ITEMS; ++k) {
-        uint32_t at = k * GSC__SCAN_BLOCK + threadIdx.x;
-        if (first + at < length) args.output[first + at] = tile[at];
+    return true;
+}
+
+/* Past the end: last of all, and so with ranks from the tile's count on. */
+template <class Key>
+static __device__ __forceinline__ void load_keys(const gsc_k_sort &args, const sort_cut &cut,
+                                                 const sort_step &step, Key *keys) {
+    const Key *from = (const Key *)(step.turn ? args.work_keys[(step.turn - 1) & 1] : args.keys);
+    const uint32_t base = step.turn ? 0 : base_of(args);
+#pragma unroll
+    for (int k = 0; k < sort_memory<Key>::rounds; ++k) {
+        const bool exists = k < cut.rounds && step.first + k * 32 < cut.length;
+        keys[k] = exists ? load_key(from, step.first + k * 32, base) : ~(Key)0;
     }
 }
 
-extern "C" __global__ void __launch_bounds__(GSC__SORT_BLOCK)
-    gsc_sort_histograms(const __grid_constant__ gsc_k_sort args) {
-    __shared__ uint32_t counts[DIGITS];
-    const uint32_t length = gsc__length_of(args.length);
-    const uint32_t first = blockIdx.x * GSC__SORT_PIECE;
-    counts[threadIdx.x] = 0;
-    __syncthreads();
-    for (int k = 0; k < SORT_ITEMS; ++k) {
-        uint32_t i = first + k * GSC__SORT_BLOCK + threadIdx.x;
-        if (i < length) atomicAdd(&counts[args.keys[i] >> args.shift & (DIGITS - 1)], 1u);
-    }
-    __syncthreads();
-    args.histograms[threadIdx.x * args.pieces + blockIdx.x] = counts[threadIdx.x];
+/* Two ranks share a register. */
+static __device__ __forceinline__ uint32_t rank_of(const uint32_t *ranks, int k) {
+    return k % 2 ? ranks[k / 2] >> 16 : ranks[k / 2] & 0xffff;
 }
 
-/* One block a digit: exclusive scan of its row of histograms; the row's total goes to
- * the end of the array. */
-extern "C" __global__ void __launch_bounds__(GSC__SORT_BLOCK)
-    gsc_sort_rows(const __grid_constant__ gsc_k_sort args) {
-    __shared__ uint32_t warps[33];
-    uint32_t *row = args.histograms + blockIdx.x * args.pieces;
-    uint32_t before = 0, total;
-    for (uint32_t first = 0; first < args.pieces; first += GSC__SORT_BLOCK) {
-        uint32_t i = first + threadIdx.x;
-        uint32_t x = i < args.pieces ? row[i] : 0;
-        uint32_t scanned = gsc__block_scan(x, warps, &total);
-        if (i < args.pieces) row[i] = before + scanned;
-        before += total;
+/* The keys' ranks in the tile, 32 neighbours at a time; counts: next ones of the warp. */
+template <class Key>
+static __device__ __forceinline__ void rank_keys(const sort_step &step, uint32_t rounds,
+                                                 const Key *keys, uint32_t *counts,
+                                                 uint32_t *ranks) {
+#pragma unroll
+    for (int k = 0; k < sort_memory<Key>::rounds; ++k) {
+        if (k == rounds) break;
+        const uint32_t digit = digit_of(keys[k], step.shift, step.bits);
+        const uint32_t same = match(digit, step.bits);
+        const uint32_t below = __popc(same & gsc__lanes_below());
+        const uint32_t next = counts[digit];
+        __syncwarp();
+        if (below == 0) counts[digit] = next + __popc(same);
+        __syncwarp();
+        ranks[k / 2] = k % 2 ? ranks[k / 2] | (next + below) << 16 : next + below;
     }
-    if (threadIdx.x == 0) args.histograms[DIGITS * args.pieces + blockIdx.x] = before;
 }
 
-extern "C" __global__ void __launch_bounds__(GSC__SORT_BLOCK)
-    gsc_sort_move(const __grid_constant__ gsc_k_sort args) {
-    __shared__ uint32_t places[SORT_WARPS][DIGITS]; /* counts, then first places */
-    __shared__ uint32_t warps[33];
-    const uint32_t length = gsc__length_of(args.length);
+/* Keys, which stand in shared memory by rank, and then values, to where they belong.  after:
+ * passes still to come. */
+template <class Key>
+static __device__ __forceinline__ void write_tile(const gsc_k_sort &args, const sort_cut &cut,
+                                                  const sort_step &step, uint32_t after,
+                                                  const uint32_t *ranks, sort_memory<Key> &memory) {
+    constexpr int most = sort_memory<Key>::rounds;
+    const uint32_t count = min(cut.length - step.begin, cut.rounds * BLOCK);
+    const uint32_t *from = step.turn == 0 ? args.values : args.out_values[(after + 1) & 1];
+    Key *to_keys = (Key *)(after > 0 ? args.work_keys[step.turn & 1] : args.out_keys);
+    uint32_t *to_values = args.out_values[after & 1];
+    uint32_t values[most], to[most];
+#pragma unroll
+    for (int k = 0; k < most; ++k) {
+        const uint32_t i = step.first + k * 32;
+        values[k] = i;
+        if (from && k < cut.rounds && i < cut.length) values[k] = __ldcg(from + i);
+    }
+#pragma unroll
+    for (int k = 0; k < most; ++k) {
+        const uint32_t i = k * BLOCK + threadIdx.x;
+        if (k >= cut.rounds || i >= count) continue;
+        const Key key = memory.keys[i];
+        to[k] = memory.places[digit_of(key, step.shift, step.bits)] + i;
+        if (to_keys) to_keys[to[k]] = key;
+    }
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < most; ++k)
+        if (k < cut.rounds) memory.values[rank_of(ranks, k)] = values[k];
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < most; ++k) {
+        const uint32_t i = k * BLOCK + threadIdx.x;
+        if (k < cut.rounds && i < count) to_values[to[k]] = memory.values[i];
+    }
+}
+
+/* Leaves the block's next number in memory.ticket.  False: there is no such pass. */
+template <class Key>
+static __device__ bool sort_tile(const gsc_k_sort &args, const sort_cut &cut, uint32_t turn,
+                                 uint32_t tile, sort_memory<Key> &memory) {
+    constexpr int most = sort_memory<Key>::rounds;
     const uint32_t warp = threadIdx.x >> 5;
-    const uint32_t first = blockIdx.x * GSC__SORT_PIECE + warp * (32 * SORT_ITEMS);
-    if (blockIdx.x * GSC__SORT_PIECE >= length) return;
-    for (int w = 0; w < SORT_WARPS; ++w) places[w][threadIdx.x] = 0;
-    __syncthreads();
-    uint32_t keys[SORT_ITEMS], same[SORT_ITEMS];
-    uint16_t ranks[SORT_ITEMS];
-    /* The matches first: they wait for nothing. */
+    sort_step step = {turn, 0, tile, args.digit_bits, 0, tile * cut.rounds * BLOCK, 0};
+    for (uint32_t w = 0; w < WARPS; ++w) memory.counts[w][threadIdx.x] = 0;
+    if (!begin_turn(args, cut.tiles, turn, &memory.plan, &step.pass)) return false;
+    step.shift = step.pass * step.bits;
+    step.first = step.begin + warp * cut.rounds * 32 + gsc__lane();
+    Key keys[most];
+    uint32_t ranks[most / 2];
+    load_keys(args, cut, step, keys);
 #pragma unroll
-    for (int k = 0; k < SORT_ITEMS; ++k) {
-        uint32_t i = first + k * 32 + gsc__lane();
-        keys[k] = i < length ? args.keys[i] : 0;
-        /* Past the end: a digit of their own, which 8 bits do not have. */
-        uint32_t digit = i < length ? keys[k] >> args.shift & (DIGITS - 1) : DIGITS;
-        same[k] = __match_any_sync(GSC__ALL_LANES, digit);
-    }
-#pragma unroll
-    for (int k = 0; k < SORT_ITEMS; ++k) {
-        const bool valid = first + k * 32 + gsc__lane() < length;
-        uint32_t digit = keys[k] >> args.shift & (DIGITS - 1);
-        uint32_t seen = valid ? places[warp][digit] : 0;
-        ranks[k] = (uint16_t)(seen + __popc(same[k] & gsc__lanes_below()));
-        __syncwarp();
-        if (valid && (same[k] & gsc__lanes_below()) == 0)
-            places[warp][digit] = seen + __popc(same[k]);
-        __syncwarp();
-    }
+    for (int k = 0; k < most; ++k)
+        if (k < cut.rounds)
+            atomicAdd(&memory.counts[warp][digit_of(keys[k], step.shift, step.bits)], 1u);
     __syncthreads();
-    uint32_t total, row = args.histograms[DIGITS * args.pieces + threadIdx.x];
-    uint32_t place = gsc__block_scan(row, warps, &total) +
-                     args.histograms[threadIdx.x * args.pieces + blockIdx.x];
-    for (int w = 0; w < SORT_WARPS; ++w) {
-        uint32_t count = places[w][threadIdx.x];
-        places[w][threadIdx.x] = place;
-        place += count;
-    }
+    const uint2 own = share_counts(args, step, memory.counts, memory.warps);
+    __syncthreads();
+    rank_keys(step, cut.rounds, keys, memory.counts[warp], ranks);
+    if (turn == 0 && threadIdx.x == 0) memory.plan = wait_for(&args.board->plan, PLANNED);
     __syncthreads();
 #pragma unroll
-    for (int k = 0; k < SORT_ITEMS; ++k) {
-        uint32_t i = first + k * 32 + gsc__lane();
-        if (i >= length) continue;
-        uint32_t to = places[warp][keys[k] >> args.shift & (DIGITS - 1)] + ranks[k];
-        if (args.out_keys) args.out_keys[to] = keys[k];
-        args.out_values[to] = args.values ? args.values[i] : i;
+    for (int k = 0; k < most; ++k)
+        if (k < cut.rounds) memory.keys[rank_of(ranks, k)] = keys[k];
+    const uint32_t after = __popc(memory.plan & ~PLANNED) - 1 - turn;
+    find_place(args, step, own, memory.places);
+    if (threadIdx.x == 0) memory.ticket = atomicAdd(&args.board->ticket, 1u);
+    __syncthreads();
+    write_tile(args, cut, step, after, ranks, memory);
+    if (after > 0) clear_next_states(args, turn, tile);
+    __syncthreads();
+    if (after > 0 && threadIdx.x == 0) release_add(&args.board->done[turn], 1);
+    return true;
+}
+
+/* Blocks that could only wait for the tiles of others leave at once. */
+template <class Key> static __device__ __forceinline__ void sort(const gsc_k_sort &args) {
+    __shared__ sort_memory<Key> memory;
+    const sort_cut cut = cut_work(args, sort_memory<Key>::rounds);
+    if (blockIdx.x >= 2 * cut.tiles) return;
+    if (threadIdx.x == 0) memory.ticket = atomicAdd(&args.board->ticket, 1u);
+    __syncthreads();
+    while (memory.ticket < cut.counters) {
+        count_piece(args, cut, memory.ticket, memory);
+        __syncthreads();
+        if (threadIdx.x == 0) memory.ticket = atomicAdd(&args.board->ticket, 1u);
+        __syncthreads();
     }
+    for (;;) {
+        const uint32_t number = memory.ticket - cut.counters;
+        const uint32_t turn = number / cut.tiles, tile = number % cut.tiles;
+        if (turn >= args.passes || !sort_tile(args, cut, turn, tile, memory)) return;
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(GSC__SORT_BLOCK, 2)
+    gsc_sort(const __grid_constant__ gsc_k_sort args) {
+    sort<uint32_t>(args);
+}
+
+extern "C" __global__ void __launch_bounds__(GSC__SORT_BLOCK, 2)
+    gsc_sort64(const __grid_constant__ gsc_k_sort args) {
+    sort<uint64_t>(args);
 }

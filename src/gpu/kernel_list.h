@@ -15,7 +15,6 @@
     X(adam)               \
     X(image)              \
     X(ssim)               \
-    X(sort64)             \
     X(knn_tree)           \
     X(knn)
 
@@ -25,12 +24,8 @@
     X(project, project)             \
     X(project, records)             \
     X(project, mark_visible)        \
-    X(sort, scan_sums)              \
-    X(sort, scan_top)               \
-    X(sort, scan_pieces)            \
-    X(sort, sort_histograms)        \
-    X(sort, sort_rows)              \
-    X(sort, sort_move)              \
+    X(sort, sort)                   \
+    X(sort, sort64)                 \
     X(bins, sum_pieces)             \
     X(bins, count_bins)             \
     X(bins, sum_bins)               \
@@ -58,8 +53,6 @@
     X(ssim, ssim)                   \
     X(ssim, ssim_grad)              \
     X(ssim, ssim_any)               \
-    X(sort64, sort64_histograms)    \
-    X(sort64, sort64_move)          \
     X(knn_tree, knn_bounds)         \
     X(knn_tree, knn_cells)          \
     X(knn_tree, knn_keys)           \

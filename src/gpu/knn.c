@@ -2,6 +2,7 @@
 #include "../../cuda/knn_kernels.h"
 #include "gpu.h"
 #include "raster_state.h"
+#include "sort.h"
 
 #define LAUNCH(name, grid, block, args)                                                      \
     gsc__gpu_launch(context, GSC__KERNEL_##name, grid, block, &(args), sizeof(args), stream, \
@@ -26,7 +27,7 @@ typedef struct scratch_plan {
     tree_plan tree;
     size_t keys, other_keys, sorted; /* sorted begins where keys do */
     size_t values, other_values, query_values, query_other_values;
-    size_t cells, query_cells, bounds, histograms, boxes, lists, bytes;
+    size_t cells, query_cells, bounds, sort, boxes, lists, bytes;
     uint32_t list_warps; /* of the kernel for any k */
 } scratch_plan;
 
@@ -72,8 +73,7 @@ static scratch_plan plan_scratch(const gsc_context *context, const gsc__knn *knn
     plan.cells = take(&plan.bytes, sizeof(gsc__gpu_cells));
     plan.query_cells = take(&plan.bytes, sizeof(gsc__gpu_cells));
     plan.bounds = take(&plan.bytes, GSC__KNN_BOUNDS_BLOCKS * sizeof(gsc__gpu_bounds));
-    plan.histograms = take(&plan.bytes, (size_t)GSC__SORT_DIGITS * sizeof(uint32_t) *
-                                            (gsc__gpu_pieces((int64_t)most, GSC__SORT_PIECE) + 1));
+    plan.sort = take(&plan.bytes, gsc__gpu_sort_bytes((int64_t)most, GSC__KNN_KEY_BITS));
     plan.boxes = take(&plan.bytes, (size_t)plan.tree.boxes * sizeof(gsc__gpu_box));
     if (knn->k > MEDIUM) {
         const uint32_t groups = gsc__gpu_pieces(knn->queries_count, GSC__KNN_LEAF);
@@ -91,26 +91,6 @@ size_t gsc__gpu_knn_scratch_bytes(const gsc_context *context, const gsc__knn *kn
 }
 
 /* --------------------------------------------------------------------- order */
-
-/* One digit after the other; an even number of passes ends where it began. */
-static gsc_status sort_keys(gsc_context *context, gsc_k_sort64 *sort, uint64_t *keys[2],
-                            uint32_t *values[2], void *stream) {
-    enum { PASSES = 8 };
-    const gsc_k_sort rows = {
-        .length = sort->length, .histograms = sort->histograms, .pieces = sort->pieces};
-    for (uint32_t pass = 0; pass < PASSES; ++pass) {
-        const uint32_t from = pass & 1;
-        sort->keys = keys[from];
-        sort->values = pass == 0 ? NULL : values[from];
-        sort->out_keys = pass + 1 < PASSES ? keys[from ^ 1] : NULL;
-        sort->out_values = values[from ^ 1];
-        sort->shift = 8 * pass;
-        GSC__TRY(LAUNCH(sort64_histograms, sort->pieces, GSC__SORT_BLOCK, *sort));
-        GSC__TRY(LAUNCH(sort_rows, GSC__SORT_DIGITS, GSC__SORT_BLOCK, rows));
-        GSC__TRY(LAUNCH(sort64_move, sort->pieces, GSC__SORT_BLOCK, *sort));
-    }
-    return GSC_OK;
-}
 
 /* Orders points [count, 3] along the curve, those that are not finite last.  The order is
  * in `values` afterwards. */
@@ -130,14 +110,17 @@ static gsc_status order_points(gsc_context *context, const gsc__knn *knn, const 
 
     uint64_t *key_arrays[2] = {(void *)(scratch + plan->keys),
                                (void *)(scratch + plan->other_keys)};
-    uint32_t *value_arrays[2] = {(void *)(scratch + values), (void *)(scratch + other_values)};
     const gsc_k_knn_keys keys = {
         .points = points, .cells = bounds.cells, .count = (uint32_t)count, .keys = key_arrays[0]};
     GSC__TRY(LAUNCH(knn_keys, blocks, GSC__KNN_BLOCK, keys));
-    gsc_k_sort64 sort = {.length = {&bounds.cells->count, (uint32_t)count},
-                         .histograms = (void *)(scratch + plan->histograms),
-                         .pieces = gsc__gpu_pieces(count, GSC__SORT_PIECE)};
-    return sort_keys(context, &sort, key_arrays, value_arrays, stream);
+    const gsc__gpu_sort_args sort = {.length = {&bounds.cells->count, (uint32_t)count},
+                                     .bits = GSC__KNN_KEY_BITS,
+                                     .keys = key_arrays[0],
+                                     .work_keys = {key_arrays[1], key_arrays[0]},
+                                     .out_values = (void *)(scratch + values),
+                                     .work_values = (void *)(scratch + other_values),
+                                     .scratch = scratch + plan->sort};
+    return gsc__gpu_sort(context, &sort, stream, function);
 }
 
 static gsc_status build_tree(gsc_context *context, const gsc__knn *knn, const scratch_plan *plan,

@@ -1,5 +1,7 @@
 #include "raster_bins.h"
 
+#include "sort.h"
+
 #include <stddef.h>
 
 #define LAUNCH(name, grid, block, args)                                                      \
@@ -8,19 +10,23 @@
 
 #define ENTRIES_MAX (INT64_C(1) << 31) /* positions are 32 bits wide */
 
-static size_t histogram_words(int64_t count) {
-    return (size_t)GSC__SORT_DIGITS * (gsc__gpu_pieces(count, GSC__SORT_PIECE) + 1);
+#define DEPTH_BITS 32 /* those of positive floats are ordered as they are */
+
+static uint32_t key_bits(const gsc__gpu_grid *grid) {
+    uint32_t bits = 1;
+    while ((uint32_t)(grid->bins - 1) >> bits) ++bits;
+    return bits;
 }
 
 /* Scratch of the depth sort: two arrays of keys and one of values. */
 static size_t depth_sort_layout(const gsc__gpu_layout *layout, void *base, uint32_t **keys,
-                                uint32_t **other_keys, uint32_t **values, uint32_t **histograms) {
+                                uint32_t **other_keys, uint32_t **values, void **sort) {
     const size_t bytes = (size_t)layout->room * sizeof(uint32_t);
     gsc__gpu_cut cut = {base, 0};
     *keys = gsc__gpu_take(&cut, bytes);
     *other_keys = gsc__gpu_take(&cut, bytes);
     *values = gsc__gpu_take(&cut, bytes);
-    *histograms = gsc__gpu_take(&cut, histogram_words(layout->room) * sizeof(uint32_t));
+    *sort = gsc__gpu_take(&cut, gsc__gpu_sort_bytes(layout->room, DEPTH_BITS));
     return cut.at;
 }
 
@@ -44,7 +50,7 @@ static size_t bins_layout(const gsc__gpu_layout *layout, int64_t entries, uint32
     bins->keys = gsc__gpu_take(&cut, list);
     bins->other_keys = gsc__gpu_take(&cut, list);
     bins->other_values = gsc__gpu_take(&cut, list);
-    bins->histograms = gsc__gpu_take(&cut, histogram_words(entries) * sizeof(uint32_t));
+    bins->sort = gsc__gpu_take(&cut, gsc__gpu_sort_bytes(entries, key_bits(&layout->grid)));
     bins->rest = cut.base ? cut.base + cut.at : NULL;
     return cut.at;
 }
@@ -64,8 +70,9 @@ size_t gsc__gpu_bins_scratch_bytes(const gsc__gpu_layout *layout, int64_t entrie
 }
 
 size_t gsc__gpu_sort_scratch_bytes(const gsc__gpu_layout *layout) {
-    uint32_t *unused[4];
-    return depth_sort_layout(layout, NULL, &unused[0], &unused[1], &unused[2], &unused[3]);
+    uint32_t *unused[3];
+    void *sort;
+    return depth_sort_layout(layout, NULL, &unused[0], &unused[1], &unused[2], &sort);
 }
 
 size_t gsc__gpu_statistics_bytes(const gsc__gpu_layout *layout) {
@@ -78,36 +85,20 @@ size_t gsc__gpu_sums_bytes(const gsc__gpu_layout *layout) {
            (size_t)blocks * GSC__CAMERA_SHARES * sizeof(double);
 }
 
-/* Stable, by digits of 8 bits from `shift` up to `bits`; keys and values alternate between
- * the two arrays and end in values (passes even) or other_values. */
-static gsc_status sort_pass(gsc_context *context, gsc_k_sort *args, void *stream,
-                            const char *function) {
-    args->pieces = gsc__gpu_pieces(args->length.limit, GSC__SORT_PIECE);
-    GSC__TRY(LAUNCH(sort_histograms, args->pieces, GSC__SORT_BLOCK, *args));
-    GSC__TRY(LAUNCH(sort_rows, GSC__SORT_DIGITS, GSC__SORT_BLOCK, *args));
-    return LAUNCH(sort_move, args->pieces, GSC__SORT_BLOCK, *args);
-}
-
 gsc_status gsc__gpu_sort_depths(gsc_context *context, const gsc__gpu_layout *layout,
                                 const gsc__gpu_frame *frame, void *scratch, void *stream,
                                 const char *function) {
     uint32_t *keys, *other_keys, *values;
-    gsc_k_sort sort = {.length = {&frame->header->visible, frame->room}};
-    (void)depth_sort_layout(layout, scratch, &keys, &other_keys, &values, &sort.histograms);
-    /* The bits of positive floats are ordered as they are. */
-    const uint32_t *from_keys[4] = {(const uint32_t *)(const void *)frame->depths, keys, other_keys,
-                                    keys};
-    uint32_t *to_keys[4] = {keys, other_keys, keys, NULL};
-    uint32_t *to_values[4] = {values, frame->order, values, frame->order};
-    for (uint32_t pass = 0; pass < 4; ++pass) {
-        sort.keys = from_keys[pass];
-        sort.values = pass == 0 ? NULL : to_values[pass - 1];
-        sort.out_keys = to_keys[pass];
-        sort.out_values = to_values[pass];
-        sort.shift = 8 * pass;
-        GSC__TRY(sort_pass(context, &sort, stream, function));
-    }
-    return GSC_OK;
+    gsc__gpu_sort_args sort = {.length = {&frame->header->visible, frame->room},
+                               .bits = DEPTH_BITS,
+                               .keys = frame->depths,
+                               .base = (const uint32_t *)(const void *)&frame->camera->near_plane,
+                               .out_values = frame->order};
+    (void)depth_sort_layout(layout, scratch, &keys, &other_keys, &values, &sort.scratch);
+    sort.work_keys[0] = keys;
+    sort.work_keys[1] = other_keys;
+    sort.work_values = values;
+    return gsc__gpu_sort(context, &sort, stream, function);
 }
 
 /* Offsets ahead of the lists. */
@@ -160,12 +151,6 @@ gsc_status gsc__gpu_bins_plan(gsc_context *context, const gsc__gpu_layout *layou
     return LAUNCH(plan_bands, 1, 1, plan);
 }
 
-static uint32_t passes_for(uint32_t bins) {
-    uint32_t bits = 1;
-    while (bits < 32 && (bins - 1) >> bits) ++bits;
-    return (bits + 7) / 8;
-}
-
 gsc_status gsc__gpu_bins_order(gsc_context *context, const gsc__gpu_frame *frame,
                                const gsc__gpu_bins *bins, uint32_t round, void *stream,
                                const char *function) {
@@ -178,30 +163,30 @@ gsc_status gsc__gpu_bins_fill(gsc_context *context, const gsc__gpu_layout *layou
                               uint32_t round, void *stream, const char *function) {
     const gsc__gpu_band *band = bins->bands + round;
     /* An even number of passes starts in the lists, an odd one beside them. */
-    const uint32_t passes = passes_for((uint32_t)layout->grid.bins);
-    uint32_t *values[2] = {bins->lists, bins->other_values};
-    uint32_t *keys[2] = {bins->keys, bins->other_keys};
-    uint32_t at = passes & 1;
+    const uint32_t bits = key_bits(&layout->grid), odd = gsc__gpu_sort_passes(bits) & 1;
+    uint32_t *values = odd ? bins->other_values : bins->lists;
+    uint32_t *sorted_keys = odd ? bins->other_keys : bins->keys;
     const gsc_k_emit emit = {.frame = *frame,
                              .grid = layout->grid,
                              .band = band,
                              .ticket = (uint32_t *)(void *)bins->emission,
                              .blocks = (uint64_t *)(void *)bins->emission + 1,
-                             .keys = keys[at],
-                             .values = values[at]};
+                             .keys = bins->keys,
+                             .values = values};
     GSC__TRY(gsc__gpu_memset(context, bins->emission, 0, emission_bytes(layout), stream, function));
     GSC__TRY(LAUNCH(emit, gsc__gpu_pieces(layout->room, GSC__EMIT_BLOCK), GSC__EMIT_BLOCK, emit));
-    gsc_k_sort sort = {.length = {&band->entries, bins->capacity}, .histograms = bins->histograms};
-    for (uint32_t pass = 0; pass < passes; ++pass, at ^= 1) {
-        sort.keys = keys[at];
-        sort.values = values[at];
-        sort.out_keys = keys[at ^ 1];
-        sort.out_values = values[at ^ 1];
-        sort.shift = 8 * pass;
-        GSC__TRY(sort_pass(context, &sort, stream, function));
-    }
+    const gsc__gpu_sort_args sort = {.length = {&band->entries, bins->capacity},
+                                     .bits = bits,
+                                     .keys = bins->keys,
+                                     .values = values,
+                                     .work_keys = {bins->other_keys, bins->keys},
+                                     .out_keys = bins->rounds == 1 ? sorted_keys : NULL,
+                                     .out_values = bins->lists,
+                                     .work_values = bins->other_values,
+                                     .scratch = bins->sort};
+    GSC__TRY(gsc__gpu_sort(context, &sort, stream, function));
     if (bins->rounds == 1) {
-        const gsc_k_find_bins find = {*frame, layout->grid, band, keys[at]};
+        const gsc_k_find_bins find = {*frame, layout->grid, band, sorted_keys};
         GSC__TRY(LAUNCH(find_bins, gsc__gpu_pieces(layout->grid.bins + 1, 256), 256, find));
     }
     return gsc__gpu_bins_order(context, frame, bins, round, stream, function);

@@ -15,8 +15,8 @@ typedef struct gsc__gpu_bins {
     int32_t *differences;                       /* [bins_y, bins_x + 1] */
     unsigned char *emission;                    /* ticket, then look-back states [blocks] */
     uint32_t *keys, *other_keys, *other_values; /* [capacity] */
-    uint32_t *histograms;
-    void *rest; /* the scratch behind all this */
+    void *sort;                                 /* its scratch */
+    void *rest;                                 /* the scratch behind all this */
 } gsc__gpu_bins;
 
 /* For lists of at most so many entries at once. */

@@ -1,0 +1,34 @@
+/* Stable radix sorts of arrays whose length the device knows.
+ *
+ * Nothing is read back: grids depend on the device, scratch on the limits alone. */
+#ifndef GSC_GPU_SORT_H
+#define GSC_GPU_SORT_H
+
+#include "../../cuda/kernels.h"
+#include "gpu.h"
+
+/* Sorts values by keys below 2^bits, of 64 bits if there are more than 32.  Arrays hold
+ * length.limit elements. */
+typedef struct gsc__gpu_sort_args {
+    gsc__gpu_length length;
+    uint32_t bits;
+    const void *keys;
+    const uint32_t *values; /* or NULL: the positions */
+    const uint32_t *base;   /* on the device, no key is below it; or NULL */
+    void *work_keys[2];     /* the second one may be keys */
+    void *out_keys;         /* or NULL: those at [(passes - 1) & 1] of the above will do */
+    uint32_t *out_values;
+    uint32_t *work_values;
+    void *scratch; /* gsc__gpu_sort_bytes */
+} gsc__gpu_sort_args;
+
+/* Values other than NULL may be where they are read before that is written over: in
+ * out_values if this is even, in work_values if it is odd. */
+uint32_t gsc__gpu_sort_passes(uint32_t bits);
+/* Scratch for at most so many keys. */
+size_t gsc__gpu_sort_bytes(int64_t limit, uint32_t bits);
+/* Two operations on the stream: a fill and a launch. */
+gsc_status gsc__gpu_sort(gsc_context *context, const gsc__gpu_sort_args *sort, void *stream,
+                         const char *function);
+
+#endif
