@@ -1,9 +1,10 @@
 /* gpu_compile: one device-only .cu file to one image, with NVRTC.
  *
- *     gpu_compile NVRTC_LIBRARY ARCH INPUT OUTPUT [-Idir] [-Dname=value] ..
+ *     gpu_compile NVRTC_LIBRARY NVFATBIN_LIBRARY ARCH INPUT OUTPUT [-Idir] [-Dname=value] ..
  *
- * ARCH sm_90 writes a cubin, compute_90 writes PTX.  NVRTC is opened at run time, so
- * that building the library needs neither nvcc nor an installed toolkit. */
+ * ARCH sm_90 writes a cubin, compute_90 writes PTX; with NVFATBIN_LIBRARY, which may be
+ * "", in a fat binary that the driver unpacks.  Both are opened at run time, so that building
+ * the library needs neither nvcc nor an installed toolkit. */
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -79,9 +80,49 @@ static void print_log(const nvrtc *api, program code) {
     free(text);
 }
 
-static int compile(const nvrtc *api, const char *arch, const char *input, const char *output,
-                   int extra, char **extras) {
-    const int ptx = strncmp(arch, "compute_", 8) == 0;
+typedef struct nvfatbin {
+    int (*create)(void **, const char *const *options, size_t count);
+    int (*add_ptx)(void *, const char *text, size_t size, const char *arch, const char *name,
+                   const char *options);
+    int (*add_cubin)(void *, const void *cubin, size_t size, const char *arch, const char *name);
+    int (*size)(void *, size_t *);
+    int (*get)(void *, void *);
+} nvfatbin;
+
+static void load_packer(const char *path, nvfatbin *api) {
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!library) exit(fail("cannot open nvFatbin", dlerror()));
+    *(void **)&api->create = symbol(library, "nvFatbinCreate");
+    *(void **)&api->add_ptx = symbol(library, "nvFatbinAddPTX");
+    *(void **)&api->add_cubin = symbol(library, "nvFatbinAddCubin");
+    *(void **)&api->size = symbol(library, "nvFatbinSize");
+    *(void **)&api->get = symbol(library, "nvFatbinGet");
+}
+
+/* Puts a compressed image in the place of the other.  PTX counts with its NUL. */
+static int pack(const char *library, const char *arch, bool ptx, char **image, size_t *size) {
+    static const char *const options[] = {"-64", "-compress=true", "-compress-all"};
+    const char *number = strchr(arch, '_') + 1;
+    nvfatbin api;
+    void *packer;
+    size_t packed_size = 0;
+    load_packer(library, &api);
+    int status = api.create(&packer, options, 3);
+    if (status == 0 && ptx) status = api.add_ptx(packer, *image, *size, number, arch, "");
+    if (status == 0 && !ptx) status = api.add_cubin(packer, *image, *size, number, arch);
+    if (status == 0) status = api.size(packer, &packed_size);
+    char *packed = malloc(packed_size ? packed_size : 1);
+    if (status == 0 && packed) status = api.get(packer, packed);
+    if (status != 0 || !packed) return fail("nvFatbin does not pack", arch);
+    free(*image);
+    *image = packed;
+    *size = packed_size;
+    return 0;
+}
+
+static int compile(const nvrtc *api, const char *packer, const char *arch, const char *input,
+                   const char *output, int extra, char **extras) {
+    const bool ptx = strncmp(arch, "compute_", 8) == 0;
     char arch_option[64];
     const char *options[64] = {arch_option, "--std=c++17",   "-default-device",
                                "-restrict", "-DGSC_IMAGE=1", "--extra-device-vectorization"};
@@ -101,14 +142,18 @@ static int compile(const nvrtc *api, const char *arch, const char *input, const 
     char *image = malloc(size ? size : 1);
     if (status == 0 && image) status = ptx ? api->ptx(code, image) : api->cubin(code, image);
     const bool made = status == 0 && image && size > 0;
+    if (made && packer[0] && pack(packer, arch, ptx, &image, &size) != 0) return 1;
     status = made ? write_image(output, image, size) : fail("no image for", arch);
     free(image);
     return status;
 }
 
 int main(int count, char **arguments) {
-    if (count < 5) return fail("usage", "NVRTC_LIBRARY ARCH INPUT OUTPUT [-Idir] [-Dname] ..");
+    if (count < 6)
+        return fail("usage",
+                    "NVRTC_LIBRARY NVFATBIN_LIBRARY ARCH INPUT OUTPUT [-Idir] [-Dname] ..");
     nvrtc api;
     load(arguments[1], &api);
-    return compile(&api, arguments[2], arguments[3], arguments[4], count - 5, arguments + 5);
+    return compile(&api, arguments[2], arguments[3], arguments[4], arguments[5], count - 6,
+                   arguments + 6);
 }
