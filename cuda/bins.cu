@@ -308,13 +308,16 @@ extern "C" __global__ void __launch_bounds__(GSC__EMIT_BLOCK)
 }
 
 /* Quarters of an octave of the length, longest first. */
+static __device__ __forceinline__ uint32_t class_of(uint64_t length) {
+    return 127u - min((__float_as_uint((float)length + 1.0f) >> 21) - 508u, 127u);
+}
 static __device__ __forceinline__ uint32_t length_class(const uint64_t *offsets, uint32_t bin) {
-    float length = (float)(offsets[bin + 1] - offsets[bin]) + 1.0f;
-    return 127u - min((__float_as_uint(length) >> 21) - 508u, 127u);
+    return class_of(offsets[bin + 1] - offsets[bin]);
 }
 
-/* A counting sort by class.  Which of two lists of one class comes first may vary: it
- * moves work, never results. */
+/* A counting sort by class.  Which of two lists of one class comes first may vary, and what
+ * counts as long depends on the band: both move work, never results.  Long are the classes
+ * above that of the threshold, all of whose lists are longer than it. */
 extern "C" __global__ void __launch_bounds__(1024)
     gsc_order_bins(const __grid_constant__ gsc_k_order_bins args) {
     __shared__ uint32_t classes[128], warps[33];
@@ -329,6 +332,8 @@ extern "C" __global__ void __launch_bounds__(1024)
     uint32_t total, x = threadIdx.x < 128 ? classes[threadIdx.x] : 0;
     uint32_t scanned = gsc__block_scan(x, warps, &total);
     if (threadIdx.x < 128) classes[threadIdx.x] = scanned;
+    if (threadIdx.x == class_of(band.entries / args.long_lists))
+        args.bin_order[args.grid.bins] = scanned;
     __syncthreads();
     for (uint32_t bin = band.begin + threadIdx.x; bin < band.end; bin += 1024) {
         uint32_t place = atomicAdd(&classes[length_class(offsets, bin)], 1u);

@@ -5,37 +5,36 @@
  * has stopped (or is outside the image): no exponent reaches it. */
 #define STOPPED 0x60000000
 
-template <bool depths> struct pixel_sums {
-    float red[ROWS], green[ROWS], blue[ROWS], t[ROWS], threshold[ROWS];
-    float depth[depths ? ROWS : 1], inv_depth[depths ? ROWS : 1];
+template <int rows, bool depths> struct pixel_sums {
+    float red[rows], green[rows], blue[rows], t[rows], threshold[rows];
+    float depth[depths ? rows : 1], inv_depth[depths ? rows : 1];
 };
 
-template <bool depths>
-static __device__ __forceinline__ void
-begin_pixels(const gsc_k_blend &args, const gsc__place &place, pixel_sums<depths> &p) {
+template <int rows, bool depths>
+static __device__ __forceinline__ void begin_pixels(const gsc_k_blend &args,
+                                                    const gsc__place &place,
+                                                    pixel_sums<rows, depths> &p) {
 #pragma unroll
-    for (int s = 0; s < ROWS; ++s) {
-        const bool inside = place.x + place.lane_x < args.grid.width &&
-                            place.y + place.lane_y + s < args.grid.height;
+    for (int s = 0; s < rows; ++s) {
         p.red[s] = p.green[s] = p.blue[s] = 0;
         p.t[s] = 1;
-        p.threshold[s] = inside ? LEAST : __int_as_float(STOPPED);
+        p.threshold[s] = gsc__inside<rows>(args.grid, place, s) ? LEAST : __int_as_float(STOPPED);
         if (depths) p.depth[s] = p.inv_depth[s] = 0;
     }
 }
 
-/* One record for the lane's pixels.  code: the bits of a stop at this entry. */
-template <bool depths>
-static __device__ __forceinline__ void blend_record(const float4 *record, const gsc__place &place,
-                                                    bool hit, int32_t code, pixel_sums<depths> &p) {
-    const float4 a = record[0], b = record[1], c = record[2];
-    const float x = (float)place.lane_x, y = (float)place.lane_y;
-    const float u0 = fmaf(a.x, x, fmaf(a.y, y, a.z)), v0 = fmaf(a.w, y, b.x);
-    const float log2_opacity = hit ? b.y : -1e30f;
+/* The record at `from` for the lane's pixels.  code: the bits of a stop at this entry. */
+template <int rows, bool depths>
+static __device__ __forceinline__ void blend_record(uint32_t from, const gsc__place &place,
+                                                    int32_t code,
+                                                    pixel_sums<rows, depths> &p) {
+    const float4 a = gsc__load_shared(from), b = gsc__load_shared(from + 16);
+    const float4 c = gsc__load_shared(from + 32);
+    float u[rows], v[rows];
+    gsc__affine<rows>(a, b, place, u, v);
 #pragma unroll
-    for (int s = 0; s < ROWS; ++s) {
-        const float u = fmaf(a.y, (float)s, u0), v = fmaf(a.w, (float)s, v0);
-        const float exponent = fmaf(-u, u, fmaf(-v, v, log2_opacity));
+    for (int s = 0; s < rows; ++s) {
+        const float exponent = fmaf(-u[s], u[s], fmaf(-v[s], v[s], b.y));
         const bool counts = exponent >= p.threshold[s];
         const float alpha = fminf(GSC__ALPHA_MAX, gsc__exp2_fast(exponent));
         const float weight = alpha * p.t[s], next = fmaf(-alpha, p.t[s], p.t[s]);
@@ -54,21 +53,18 @@ static __device__ __forceinline__ void blend_record(const float4 *record, const 
     }
 }
 
-template <bool depths>
+template <int rows, bool depths>
 static __device__ __forceinline__ void finish_pixels(const gsc_k_blend &args,
                                                      const gsc__place &place, uint32_t length,
-                                                     const pixel_sums<depths> &p) {
+                                                     const pixel_sums<rows, depths> &p) {
     const int64_t width = args.grid.width, pixels = width * args.grid.height;
-    const int32_t x = place.x + place.lane_x;
-    if (x >= args.grid.width) return;
     float background[3] = {0, 0, 0};
     for (int c = 0; c < 3 && args.background; ++c) background[c] = args.background[c];
     const int64_t pixel_step = args.pixel_last ? 3 : 1, channel_step = args.pixel_last ? 1 : pixels;
 #pragma unroll
-    for (int s = 0; s < ROWS; ++s) {
-        const int32_t y = place.y + place.lane_y + s;
-        if (y >= args.grid.height) break;
-        const int64_t at = y * width + x;
+    for (int s = 0; s < rows; ++s) {
+        if (!gsc__inside<rows>(args.grid, place, s)) break;
+        const int64_t at = gsc__pixel<rows>(args.grid, place, s);
         float *color = args.color + at * pixel_step;
         color[0] = fmaf(p.t[s], background[0], p.red[s]);
         color[channel_step] = fmaf(p.t[s], background[1], p.green[s]);
@@ -82,70 +78,83 @@ static __device__ __forceinline__ void finish_pixels(const gsc_k_blend &args,
     }
 }
 
-template <bool depths>
-static __device__ __forceinline__ void blend(const gsc_k_blend &args, gsc__stage *stage) {
-    gsc__place place;
-    const gsc__gpu_band band = *args.band;
-    if (!gsc__place_of(args.grid, band, args.bin_order, &place)) return;
+/* The hits of 32 staged records, the highest bit first. */
+template <int rows, bool depths>
+static __device__ __forceinline__ void blend_hits(uint32_t records, uint32_t hits, uint32_t first,
+                                                  const gsc__place &place,
+                                                  pixel_sums<rows, depths> &p) {
+    while (rows == 1 ? hits != 0 : __any_sync(GSC__ALL_LANES, hits != 0)) {
+        const int32_t slot = gsc__take_hit(&hits);
+        blend_record(records + slot * RECORD_BYTES, place, STOPPED + (int32_t)first + 31 - slot, p);
+    }
+}
+
+template <int rows, bool depths>
+static __device__ __forceinline__ void blend(const gsc_k_blend &args, const gsc__place &place,
+                                             const gsc__list &list, uint32_t stage) {
     const gsc__gpu_frame &frame = args.frame;
-    const uint64_t base = frame.offsets[place.bin];
-    const uint32_t length = (uint32_t)(frame.offsets[place.bin + 1] - base);
-    const uint32_t *list = args.lists + (base - frame.offsets[band.begin]);
-    pixel_sums<depths> p;
+    pixel_sums<rows, depths> p;
     begin_pixels(args, place, p);
     /* Slot 31 - j holds entry j of a batch, so that the highest bit comes first. */
-    const uint32_t own = 31 - gsc__lane();
-    if (own < length) gsc__stage_record(stage, 0, gsc__lane(), frame.records + list[own]);
+    const uint32_t own = 31 - gsc__lane(), length = list.length;
+    const uint32_t lane_bytes = gsc__lane() * RECORD_BYTES;
+    uint32_t now = own < length ? __ldg(list.entries + own) : 0;
+    if (own < length) gsc__stage_record(stage + lane_bytes, frame.records + now);
     gsc__copy_commit();
-    uint32_t ahead = 32 + own < length ? list[32 + own] : 0;
-    int buffer = 0;
-    bool group_alive = true;
-    for (uint32_t first = 0; first < length; first += 32, buffer ^= 1) {
+    uint32_t ahead = 32 + own < length ? __ldg(list.entries + 32 + own) : 0;
+    uint32_t buffer = 0;
+    bool block_alive = true;
+    for (uint32_t first = 0; first < length; first += 32, buffer = BATCH_BYTES - buffer) {
+        const float z = depths && first + own < length ? frame.depths[now] : 1;
+        now = ahead;
         __syncwarp();
         if (first + 32 + own < length)
-            gsc__stage_record(stage, buffer ^ 1, gsc__lane(), frame.records + ahead);
+            gsc__stage_record(stage + BATCH_BYTES - buffer + lane_bytes, frame.records + now);
         gsc__copy_commit();
-        if (first + 64 + own < length) ahead = list[first + 64 + own];
+        if (first + 64 + own < length) ahead = __ldg(list.entries + first + 64 + own);
         gsc__copy_wait<1>();
-        float4 *records = stage->records[buffer];
-        uint32_t groups = 0;
-        if (first + own < length) {
-            float4 *record = records + 3 * gsc__lane();
-            groups = gsc__groups_hit(record, place);
-            if (groups) {
-                float z = depths ? frame.depths[list[first + own]] : 0;
-                gsc__make_affine(record, place, z, depths ? 1 / z : 0, 0);
-            }
-        }
-        uint32_t hits = gsc__own_hits(groups, place.group);
-        if (!group_alive) hits = 0;
+        const uint32_t records = stage + buffer, record = records + lane_bytes;
+        const float4 a = gsc__load_shared(record), b = gsc__load_shared(record + 16);
+        const bool valid =
+            (first + own < length) & gsc__draws(gsc__load_shared1(record + 32));
+        const gsc__oval oval = gsc__make_affine(record, a, b, place);
+        if (depths) gsc__store_third(record, z, 1 / z, 0);
+        uint32_t hits = gsc__own_hits<rows == 1>(oval, place, valid);
+        if (rows > 1 && !block_alive) hits = 0;
         __syncwarp();
-        while (__any_sync(GSC__ALL_LANES, hits != 0)) {
-            /* A group without a hit left reads slot 31, whose entry always exists. */
-            const int slot = hits ? 31 - __clz((int)hits) : 31;
-            const bool hit = hits != 0;
-            hits &= ~(1u << slot);
-            blend_record(records + 3 * slot, place, hit, STOPPED + (int32_t)(first + 31 - slot), p);
-        }
+        blend_hits(records, hits, first, place, p);
         bool alive = false;
 #pragma unroll
-        for (int s = 0; s < ROWS; ++s) alive |= p.threshold[s] < 0;
+        for (int s = 0; s < rows; ++s) alive |= p.threshold[s] < 0;
         const uint32_t alive_lanes = __ballot_sync(GSC__ALL_LANES, alive);
         if (!alive_lanes) break;
-        group_alive = alive_lanes >> (place.group * GROUP_LANES) & 0xff;
+        block_alive = alive_lanes & gsc__block_lanes();
     }
     gsc__copy_wait<0>();
     finish_pixels(args, place, length, p);
 }
 
+template <bool depths>
+static __device__ __forceinline__ void blend_warp(const gsc_k_blend &args, gsc__stage *stages) {
+    gsc__place place;
+    gsc__list list;
+    if (!gsc__place_of(args.grid, *args.band, args.bin_order, &place)) return;
+    gsc__list_of(args.frame, *args.band, args.lists, place, &list);
+    const uint32_t stage = gsc__stage_open(stages, gsc__warp());
+    if (place.fine)
+        blend<1, depths>(args, place, list, stage);
+    else
+        blend<ROWS, depths>(args, place, list, stage);
+}
+
 extern "C" __global__ void __launch_bounds__(GSC__BLEND_BLOCK)
     gsc_blend(const __grid_constant__ gsc_k_blend args) {
     __shared__ gsc__stage stages[WARPS];
-    blend<false>(args, &stages[threadIdx.x >> 5]);
+    blend_warp<false>(args, stages);
 }
 
 extern "C" __global__ void __launch_bounds__(GSC__BLEND_BLOCK)
     gsc_blend_depths(const __grid_constant__ gsc_k_blend args) {
     __shared__ gsc__stage stages[WARPS];
-    blend<true>(args, &stages[threadIdx.x >> 5]);
+    blend_warp<true>(args, stages);
 }

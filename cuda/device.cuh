@@ -81,7 +81,8 @@ static __device__ __forceinline__ bool gsc__draws(float blue) {
     return blue == blue;
 }
 
-/* 2^x and 1 / x by the special function unit, relative error about 2^-22. */
+/* 2^x, 1 / x, sqrt(x) and its inverse by the special function unit, relative error about
+ * 2^-22. */
 static __device__ __forceinline__ float gsc__exp2_fast(float x) {
     float y;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
@@ -92,14 +93,26 @@ static __device__ __forceinline__ float gsc__rcp_fast(float x) {
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 }
+static __device__ __forceinline__ float gsc__sqrt_fast(float x) {
+    float y;
+    asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+static __device__ __forceinline__ float gsc__rsqrt_fast(float x) {
+    float y;
+    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
 
 /* 16 bytes from global to shared memory, asynchronously where the hardware can. */
-static __device__ __forceinline__ void gsc__copy16(void *to, const void *from) {
+static __device__ __forceinline__ void gsc__copy16(uint32_t to, const void *from) {
 #if __CUDA_ARCH__ >= 800
-    uint32_t shared = (uint32_t)__cvta_generic_to_shared(to);
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" ::"r"(shared), "l"(from));
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
 #else
-    *(float4 *)to = *(const float4 *)from;
+    const float4 x = *(const float4 *)from;
+    asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(to), "f"(x.x), "f"(x.y),
+                 "f"(x.z), "f"(x.w)
+                 : "memory");
 #endif
 }
 static __device__ __forceinline__ void gsc__copy_commit() {

@@ -194,11 +194,14 @@ typedef struct gsc_k_emit {
 } gsc_k_emit;
 
 /* One block: the band's bins by falling list length, roughly, so that long lists start
- * first. */
+ * first, and the number of lists that are longer than the band's entries divided by
+ * long_lists, which makes them at most so many. */
 typedef struct gsc_k_order_bins {
     gsc__gpu_frame frame;
+    gsc__gpu_grid grid;
     const gsc__gpu_band *band;
-    uint32_t *bin_order; /* [bins] */
+    uint32_t long_lists;
+    uint32_t *bin_order; /* [bins + 1] the number of long lists stands last */
 } gsc_k_order_bins;
 
 /* ----------------------------------------------------------------------- sort */
@@ -259,13 +262,16 @@ typedef struct gsc_k_sort {
 
 /* ---------------------------------------------------------------------- blend */
 
-/* A group of 8 lanes owns 8x4 pixels, a warp 16x8; blocks of GSC__BLEND_BLOCK. */
-#define GSC__BLEND_BLOCK 128
+/* A warp owns 16x8 pixels, or 8x4 in bins of long lists; blocks of GSC__BLEND_BLOCK. */
+#ifndef GSC__BLEND_BLOCK
+#define GSC__BLEND_BLOCK 64
+#endif
+#define GSC__BLEND_RESIDENT 32 /* warps that a multiprocessor holds, about */
 typedef struct gsc_k_blend {
     gsc__gpu_frame frame;
     gsc__gpu_grid grid;
     const gsc__gpu_band *band;
-    const uint32_t *bin_order; /* [bins] */
+    const uint32_t *bin_order; /* [bins + 1] */
     const uint32_t *lists;     /* [capacity] */
     const float *background;   /* [channels] or NULL */
     const float *colors;       /* [N, channels], other than 3 channels */
@@ -307,11 +313,12 @@ typedef struct gsc_k_unblend {
     gsc__gpu_frame frame;
     gsc__gpu_grid grid;
     const gsc__gpu_band *band;
-    const uint32_t *bin_order; /* [bins] */
+    const uint32_t *bin_order; /* [bins + 1] */
     const uint32_t *lists;     /* [capacity] */
     const float *background;   /* [channels] or NULL */
     const float *colors;       /* [N, channels], other than 3 channels */
     int32_t channels, pixel_last, clamp_stops;
+    float alpha_limit; /* clamp_stops for the fast kernels: an alpha above has no gradient */
     const float *by_color; /* [channels, H, W] or [H, W, channels], or NULL */
     const float *by_alpha; /* [H, W] or NULL, as those below */
     const float *by_depth;

@@ -2,21 +2,22 @@
  * gradients are given.
  *
  * The walk of forward, from the back: T comes back by division, and what lies behind an
- * entry is one scalar per pixel.  A lane adds up the moments of its four pixels, and the
- * eight lanes of each group then share out one recursive-halving reduction for the four
- * splats that the warp's groups are at: ten shuffles for nine values. */
+ * entry is one scalar per pixel.  A lane adds up the moments of its pixels; then the lanes
+ * of a block share out one recursive-halving reduction: of the eight lanes of each block in
+ * a wide warp, for the four splats that its blocks are at in ten shuffles for nine values,
+ * and of all lanes in a fine one. */
 #include "walk.cuh"
 
-template <bool depths> struct pixel_state {
-    float red[ROWS], green[ROWS], blue[ROWS]; /* upstream gradients */
-    float depth[depths ? ROWS : 1], inv_depth[depths ? ROWS : 1];
-    float t[ROWS], behind[ROWS];
-    uint32_t walked[ROWS];
+template <int rows, bool depths> struct pixel_state {
+    float red[rows], green[rows], blue[rows]; /* upstream gradients */
+    float depth[depths ? rows : 1], inv_depth[depths ? rows : 1];
+    float t[rows], behind[rows];
+    uint32_t walked[rows];
 };
 
-template <bool depths>
+template <int rows, bool depths>
 static __device__ __forceinline__ void load_pixel(const gsc_k_unblend &args, int64_t at, int s,
-                                                  pixel_state<depths> &p) {
+                                                  pixel_state<rows, depths> &p) {
     const int64_t pixels = (int64_t)args.grid.width * args.grid.height;
     const int64_t pixel_step = args.pixel_last ? 3 : 1, channel_step = args.pixel_last ? 1 : pixels;
     float g[3] = {0, 0, 0}, background = 0;
@@ -36,43 +37,53 @@ static __device__ __forceinline__ void load_pixel(const gsc_k_unblend &args, int
 }
 
 /* The most entries that a pixel of the lane looked at. */
-template <bool depths>
+template <int rows, bool depths>
 static __device__ __forceinline__ uint32_t load_pixels(const gsc_k_unblend &args,
                                                        const gsc__place &place,
-                                                       pixel_state<depths> &p) {
+                                                       pixel_state<rows, depths> &p) {
     uint32_t deepest = 0;
 #pragma unroll
-    for (int s = 0; s < ROWS; ++s) {
-        const int32_t x = place.x + place.lane_x, y = place.y + place.lane_y + s;
+    for (int s = 0; s < rows; ++s) {
         p.red[s] = p.green[s] = p.blue[s] = p.behind[s] = 0;
         if (depths) p.depth[s] = p.inv_depth[s] = 0;
         p.t[s] = 1;
         p.walked[s] = 0;
-        if (x < args.grid.width && y < args.grid.height)
-            load_pixel(args, (int64_t)y * args.grid.width + x, s, p);
+        if (gsc__inside<rows>(args.grid, place, s))
+            load_pixel(args, gsc__pixel<rows>(args.grid, place, s), s, p);
         deepest = max(deepest, p.walked[s]);
     }
     return deepest;
 }
 
-/* One record for the lane's pixels: sums of GSC__SUMS, see kernels.h.  Returns whether
- * a pixel saw it. */
-template <bool depths, bool absolute>
+/* x for the first pixel, else added to the sum. */
+static __device__ __forceinline__ void add(float *sum, float x, bool first) {
+    *sum = first ? x : *sum + x;
+}
+static __device__ __forceinline__ void add_product(float *sum, float x, float y, bool first) {
+    *sum = first ? x * y : fmaf(x, y, *sum);
+}
+
+/* How the moments of a lane's pixels are added up.  Along a column of four u is affine in
+ * v, so that the moments of v give those of u; with one pixel that saves nothing. */
+template <int rows, bool depths> struct moments {
+    static constexpr bool by_slope = rows > 1 && !depths;
+};
+
+/* One record for the lane's pixels: sums of GSC__SUMS, see kernels.h.  Returns whether a
+ * pixel saw the record. */
+template <int rows, bool depths, bool absolute>
 static __device__ __forceinline__ bool
-unblend_record(const gsc_k_unblend &args, const float4 *record, const gsc__place &place, bool hit,
-               uint32_t position, float z, pixel_state<depths> &p, float *sums) {
-    const float4 a = record[0], b = record[1], c = record[2];
-    const float x = (float)place.lane_x, y = (float)place.lane_y;
-    const float u0 = fmaf(a.x, x, fmaf(a.y, y, a.z)), v0 = fmaf(a.w, y, b.x);
-    const float log2_opacity = hit ? b.y : -1e30f;
-    const float inverse_z = depths ? 1 / z : 0;
+unblend_record(const gsc_k_unblend &args, const float4 &a, const float4 &b, const float4 &c,
+               const gsc__place &place, uint32_t position, pixel_state<rows, depths> &p,
+               float *sums) {
+    constexpr bool by_slope = moments<rows, depths>::by_slope;
+    const float z = depths ? c.z : 0, inverse_z = depths ? c.w : 0;
+    float u[rows], v[rows];
+    gsc__affine<rows>(a, b, place, u, v);
     bool seen = false;
 #pragma unroll
-    for (int i = 0; i < GSC__SUMS; ++i) sums[i] = 0;
-#pragma unroll
-    for (int s = 0; s < ROWS; ++s) {
-        const float u = fmaf(a.y, (float)s, u0), v = fmaf(a.w, (float)s, v0);
-        const float exponent = fmaf(-u, u, fmaf(-v, v, log2_opacity));
+    for (int s = 0; s < rows; ++s) {
+        const float exponent = fmaf(-u[s], u[s], fmaf(-v[s], v[s], b.y));
         const bool counts = exponent >= LEAST && position < p.walked[s];
         seen |= counts;
         const float raw = counts ? gsc__exp2_fast(exponent) : 0;
@@ -82,154 +93,195 @@ unblend_record(const gsc_k_unblend &args, const float4 *record, const gsc__place
         if (depths) dot = fmaf(z, p.depth[s], fmaf(inverse_z, p.inv_depth[s], dot));
         const float front = p.t[s] * inverse, weight = alpha * front;
         const float by_alpha = fmaf(front, dot, -p.behind[s] * inverse);
-        const bool stops = args.clamp_stops && raw > GSC__ALPHA_MAX;
-        const float w = stops ? 0 : raw * by_alpha, wv = w * v;
+        const float w = raw > args.alpha_limit ? 0 : raw * by_alpha, wv = w * v[s];
         p.t[s] = front;
         p.behind[s] = fmaf(weight, dot, p.behind[s]);
-        sums[0] += w;
-        sums[2] += wv;
-        sums[5] = fmaf(wv, v, sums[5]);
-        sums[6] = fmaf(weight, p.red[s], sums[6]);
-        sums[7] = fmaf(weight, p.green[s], sums[7]);
-        sums[8] = fmaf(weight, p.blue[s], sums[8]);
+        add(sums, w, s == 0);
+        add(sums + 2, wv, s == 0);
+        add_product(sums + 5, wv, v[s], s == 0);
+        if (!by_slope) {
+            const float wu = w * u[s];
+            add(sums + 1, wu, s == 0);
+            add_product(sums + 3, wu, u[s], s == 0);
+            add_product(sums + 4, wu, v[s], s == 0);
+        }
+        add_product(sums + 6, weight, p.red[s], s == 0);
+        add_product(sums + 7, weight, p.green[s], s == 0);
+        add_product(sums + 8, weight, p.blue[s], s == 0);
         if (depths)
-            sums[9] = fmaf(weight, p.depth[s] - p.inv_depth[s] * inverse_z * inverse_z, sums[9]);
+            add_product(sums + 9, weight, p.depth[s] - p.inv_depth[s] * inverse_z * inverse_z,
+                        s == 0);
         if (absolute) {
-            sums[10] += fabsf(w * u * a.x);
-            sums[11] += fabsf(w * fmaf(u, a.y, v * a.w));
+            add(sums + 10, fabsf(w * u[s] * a.z), s == 0);
+            add(sums + 11, fabsf(w * fmaf(u[s], a.w, v[s] * b.x)), s == 0);
         }
     }
-    /* u is affine in v along the lane's column. */
-    const float u_start = fmaf(a.x, x, c.z), slope = c.w;
-    sums[1] = fmaf(u_start, sums[0], slope * sums[2]);
-    sums[4] = fmaf(u_start, sums[2], slope * sums[5]);
-    sums[3] = fmaf(u_start, sums[1], slope * sums[4]);
+    if (by_slope) {
+        const float u_start = fmaf(a.z, (float)place.lane_x, c.z), slope = c.w;
+        sums[1] = fmaf(u_start, sums[0], slope * sums[2]);
+        sums[4] = fmaf(u_start, sums[2], slope * sums[5]);
+        sums[3] = fmaf(u_start, sums[1], slope * sums[4]);
+    }
     return seen;
 }
 
-/* Which of `count` values a lane of a group holds after the reduction. */
+/* Which of `count` values a lane holds after the reduction: at most two of 8 lanes, one of
+ * 32. */
 struct share {
     int first, size;
 };
-template <int count> static __device__ __forceinline__ share share_of() {
-    constexpr int half = (count + 1) / 2, quarter = (half + 1) / 2, eighth = (quarter + 1) / 2;
-    const uint32_t lane = gsc__lane();
+template <int count, int lanes> static __device__ __forceinline__ share share_of() {
     share s = {0, count};
-    const int parts[3] = {half, quarter, eighth};
+    int parts = count;
 #pragma unroll
-    for (int i = 0; i < 3; ++i) {
-        const bool upper = lane >> (2 - i) & 1;
-        s.first += upper ? parts[i] : 0;
-        s.size = upper ? max(s.size - parts[i], 0) : min(s.size, parts[i]);
+    for (int step = lanes / 2; step; step /= 2) {
+        parts = (parts + 1) / 2;
+        const bool upper = gsc__lane() & step;
+        s.first += upper ? parts : 0;
+        s.size = upper ? max(s.size - parts, 0) : min(s.size, parts);
     }
     return s;
 }
 
-/* Sums over the group of 8 lanes; values[0] and values[1] are the lane's share. */
-template <int count> static __device__ __forceinline__ void reduce_group(float *values) {
-    constexpr int half = (count + 1) / 2, quarter = (half + 1) / 2, eighth = (quarter + 1) / 2;
-    const bool upper4 = gsc__lane() & 4, upper2 = gsc__lane() & 2, upper1 = gsc__lane() & 1;
+/* Sums over groups of `lanes` lanes; the first values are the lane's share. */
+template <int count, int lanes> static __device__ __forceinline__ void reduce(float *values) {
+    constexpr int half = (count + 1) / 2, step = lanes / 2;
+    const bool upper = gsc__lane() & step;
 #pragma unroll
     for (int k = 0; k < half; ++k) {
-        float low = values[k], high = k + half < count ? values[k + half] : 0;
-        values[k] = (upper4 ? high : low) + __shfl_xor_sync(GSC__ALL_LANES, upper4 ? low : high, 4);
+        const float low = values[k], high = k + half < count ? values[k + half] : 0;
+        const float kept = count > 1 && upper ? high : low, sent = count > 1 && !upper ? high : low;
+        values[k] = kept + __shfl_xor_sync(GSC__ALL_LANES, sent, step);
     }
-#pragma unroll
-    for (int k = 0; k < quarter; ++k) {
-        float low = values[k], high = k + quarter < half ? values[k + quarter] : 0;
-        values[k] = (upper2 ? high : low) + __shfl_xor_sync(GSC__ALL_LANES, upper2 ? low : high, 2);
-    }
-#pragma unroll
-    for (int k = 0; k < eighth; ++k) {
-        float low = values[k], high = k + eighth < quarter ? values[k + eighth] : 0;
-        values[k] = (upper1 ? high : low) + __shfl_xor_sync(GSC__ALL_LANES, upper1 ? low : high, 1);
+    if constexpr (lanes > 2) reduce<half, lanes / 2>(values);
+}
+
+static __device__ __forceinline__ void add_where(bool wanted, float *to, float x) {
+    asm volatile("{\n\t.reg .pred wanted;\n\tsetp.ne.u32 wanted, %0, 0;\n\t"
+                 "@wanted red.global.add.f32 [%1], %2;\n\t}" ::"r"((uint32_t)wanted),
+                 "l"(to), "f"(x)
+                 : "memory");
+}
+
+/* What a lane adds of each record's sums. */
+typedef struct lane_output {
+    float *first; /* of record 0 */
+    int32_t least_slot, least_slot2; /* none below adds its first, its second value */
+} lane_output;
+
+template <int count, int rows>
+static __device__ __forceinline__ lane_output lane_output_of(const gsc_k_unblend &args) {
+    const share own = share_of<count, rows == 1 ? 32 : COLUMNS>();
+    lane_output output = {args.sums + own.first, own.size >= 1 ? 0 : 32, own.size >= 2 ? 0 : 32};
+    asm("" : "+l"(output.first), "+r"(output.least_slot), "+r"(output.least_slot2));
+    return output;
+}
+
+template <int rows, bool depths, bool absolute>
+static __device__ __forceinline__ void
+unblend_hits(const gsc_k_unblend &args, const lane_output &output, uint32_t records,
+             uint32_t hits, uint32_t first, const gsc__place &place,
+             pixel_state<rows, depths> &p) {
+    constexpr int count = absolute ? 12 : depths ? 10 : 9;
+    while (rows == 1 ? hits != 0 : __any_sync(GSC__ALL_LANES, hits != 0)) {
+        const int32_t slot = gsc__take_hit(&hits);
+        const uint32_t from = records + slot * RECORD_BYTES;
+        const float4 a = gsc__load_shared(from), b = gsc__load_shared(from + 16);
+        const float4 c = gsc__load_shared(from + 32);
+        float values[GSC__SUMS];
+        const bool seen = unblend_record<rows, depths, absolute>(
+            args, a, b, c, place, first + slot, p, values);
+        if (!__any_sync(GSC__ALL_LANES, seen)) continue;
+        reduce<count, rows == 1 ? 32 : COLUMNS>(values);
+        float *to = output.first + (int64_t)__float_as_uint(c.y) * GSC__SUMS;
+        add_where(slot >= output.least_slot, to, values[0]);
+        if (rows > 1) add_where(slot >= output.least_slot2, to + 1, values[1]);
     }
 }
 
-template <bool depths, bool absolute>
-static __device__ __forceinline__ void unblend(const gsc_k_unblend &args, gsc__stage *stage) {
+template <int rows, bool depths, bool absolute>
+static __device__ __forceinline__ void unblend(const gsc_k_unblend &args, const gsc__place &place,
+                                               const gsc__list &list, uint32_t stage) {
     constexpr int count = absolute ? 12 : depths ? 10 : 9;
-    gsc__place place;
-    const gsc__gpu_band band = *args.band;
-    if (!gsc__place_of(args.grid, band, args.bin_order, &place)) return;
     const gsc__gpu_frame &frame = args.frame;
-    pixel_state<depths> p;
-    uint32_t group_deepest = load_pixels(args, place, p);
-    for (int step = 1; step < GROUP_LANES; step *= 2)
-        group_deepest = max(group_deepest, __shfl_xor_sync(GSC__ALL_LANES, group_deepest, step));
-    uint32_t length = group_deepest;
-    for (int step = GROUP_LANES; step < 32; step *= 2)
+    pixel_state<rows, depths> p;
+    uint32_t block_deepest = load_pixels(args, place, p);
+    for (int step = 1; step < COLUMNS; step *= 2)
+        block_deepest = max(block_deepest, __shfl_xor_sync(GSC__ALL_LANES, block_deepest, step));
+    uint32_t length = block_deepest;
+    for (int step = COLUMNS; step < 32; step *= 2)
         length = max(length, __shfl_xor_sync(GSC__ALL_LANES, length, step));
+    length = __shfl_sync(GSC__ALL_LANES, length, 0);
     if (length == 0) return;
-    const share own_share = share_of<count>();
-    const uint32_t *list = args.lists + (frame.offsets[place.bin] - frame.offsets[band.begin]);
-    const uint32_t lane = gsc__lane();
-    int64_t first = (int64_t)((length - 1) / 32) * 32;
-    uint32_t record_at = first + lane < length ? list[first + lane] : 0;
-    if (first + lane < length) gsc__stage_record(stage, 0, lane, frame.records + record_at);
+    const lane_output output = lane_output_of<count, rows>(args);
+    const uint32_t lane = gsc__lane(), lane_bytes = lane * RECORD_BYTES;
+    uint32_t batch = (length - 1) / 32;
+    uint32_t next = batch * 32 + lane < length ? __ldg(list.entries + batch * 32 + lane) : 0;
+    if (batch * 32 + lane < length) gsc__stage_record(stage + lane_bytes, frame.records + next);
     gsc__copy_commit();
-    uint32_t ahead = first >= 32 ? list[first - 32 + lane] : 0;
-    for (int buffer = 0; first >= 0; first -= 32, buffer ^= 1) {
-        const uint32_t current = record_at;
+    uint32_t ahead = batch >= 1 ? __ldg(list.entries + batch * 32 - 32 + lane) : 0;
+    uint32_t buffer = 0;
+    while (true) {
+        const uint32_t first = batch * 32, now = next;
+        const float z = depths && first + lane < length ? frame.depths[now] : 1;
         __syncwarp();
-        if (first >= 32) {
-            record_at = ahead;
-            gsc__stage_record(stage, buffer ^ 1, lane, frame.records + record_at);
+        if (batch >= 1) {
+            next = ahead;
+            gsc__stage_record(stage + BATCH_BYTES - buffer + lane_bytes, frame.records + next);
         }
         gsc__copy_commit();
-        if (first >= 64) ahead = list[first - 64 + lane];
+        if (batch >= 2) ahead = __ldg(list.entries + first - 64 + lane);
         gsc__copy_wait<1>();
-        float4 *records = stage->records[buffer];
-        uint32_t groups = 0;
-        if (first + lane < length) {
-            float4 *record = records + 3 * lane;
-            groups = gsc__groups_hit(record, place);
-            const float mean_x = record[0].x - (float)place.x;
-            if (groups)
-                gsc__make_affine(record, place, __uint_as_float(current), -record[0].z * mean_x,
-                                 __fdividef(record[0].w, record[1].x));
+        const uint32_t records = stage + buffer, record = records + lane_bytes;
+        const float4 a = gsc__load_shared(record), b = gsc__load_shared(record + 16);
+        const bool valid =
+            (first + lane < length) & gsc__draws(gsc__load_shared1(record + 32));
+        const gsc__oval oval = gsc__make_affine(record, a, b, place);
+        const float start = -a.z * (a.x - (float)place.x);
+        gsc__store_third(record, __uint_as_float(now), depths ? z : start, depths ? 1 / z : oval.k);
+        uint32_t hits = gsc__own_hits<rows == 1>(oval, place, valid);
+        /* Beyond the block's deepest pixel nothing counts. */
+        if (rows > 1) {
+            const int32_t reach = (int32_t)(block_deepest - first);
+            if (reach < 32) hits = reach <= 0 ? 0 : hits & ((1u << reach) - 1);
         }
-        uint32_t hits = gsc__own_hits(groups, place.group);
-        const int64_t reach = (int64_t)group_deepest - first;
-        if (reach < 32) hits = reach <= 0 ? 0 : hits & ((1u << reach) - 1);
         __syncwarp();
-        while (__any_sync(GSC__ALL_LANES, hits != 0)) {
-            /* A group without a hit left reads slot 0, whose entry always exists. */
-            const int slot = hits ? 31 - __clz((int)hits) : 0;
-            const bool hit = hits != 0;
-            hits &= ~(1u << slot);
-            const float4 *record = records + 3 * slot;
-            float values[GSC__SUMS];
-            const uint32_t its_record = __float_as_uint(record[2].y);
-            const float z = depths && hit ? frame.depths[its_record] : 1;
-            bool seen = unblend_record<depths, absolute>(args, record, place, hit,
-                                                         (uint32_t)first + slot, z, p, values);
-            const uint32_t seen_lanes = __ballot_sync(GSC__ALL_LANES, seen);
-            if (!seen_lanes) continue;
-            reduce_group<count>(values);
-            if (!(seen_lanes >> (place.group * GROUP_LANES) & 0xff)) continue;
-            float *to = args.sums + (int64_t)its_record * GSC__SUMS + own_share.first;
-            if (own_share.size >= 1) atomicAdd(to, values[0]);
-            if (own_share.size >= 2) atomicAdd(to + 1, values[1]);
-        }
+        unblend_hits<rows, depths, absolute>(args, output, records, hits, first, place, p);
+        if (batch == 0) break;
+        --batch;
+        buffer = BATCH_BYTES - buffer;
     }
     gsc__copy_wait<0>();
+}
+
+template <bool depths, bool absolute>
+static __device__ __forceinline__ void unblend_warp(const gsc_k_unblend &args,
+                                                    gsc__stage *stages) {
+    gsc__place place;
+    gsc__list list;
+    if (!gsc__place_of(args.grid, *args.band, args.bin_order, &place)) return;
+    gsc__list_of(args.frame, *args.band, args.lists, place, &list);
+    const uint32_t stage = gsc__stage_open(stages, gsc__warp());
+    if (place.fine)
+        unblend<1, depths, absolute>(args, place, list, stage);
+    else
+        unblend<ROWS, depths, absolute>(args, place, list, stage);
 }
 
 extern "C" __global__ void __launch_bounds__(GSC__BLEND_BLOCK)
     gsc_unblend(const __grid_constant__ gsc_k_unblend args) {
     __shared__ gsc__stage stages[WARPS];
-    unblend<false, false>(args, &stages[threadIdx.x >> 5]);
+    unblend_warp<false, false>(args, stages);
 }
 
 extern "C" __global__ void __launch_bounds__(GSC__BLEND_BLOCK)
     gsc_unblend_depths(const __grid_constant__ gsc_k_unblend args) {
     __shared__ gsc__stage stages[WARPS];
-    unblend<true, false>(args, &stages[threadIdx.x >> 5]);
+    unblend_warp<true, false>(args, stages);
 }
 
 extern "C" __global__ void __launch_bounds__(GSC__BLEND_BLOCK)
     gsc_unblend_absolute(const __grid_constant__ gsc_k_unblend args) {
     __shared__ gsc__stage stages[WARPS];
-    unblend<true, true>(args, &stages[threadIdx.x >> 5]);
+    unblend_warp<true, true>(args, stages);
 }

@@ -1,118 +1,263 @@
 /* How a warp walks its list, shared by forward and backward blending.
  *
- * A warp owns 16x8 pixels as four groups of 8 lanes; a group owns 8x4 pixels, a lane one
- * column of 4.  The list is staged 32 records at a time; each lane tests one record
- * against the four groups, and every group then walks the hits of its own.  Groups are
- * independent, so that a splat of one group's pixels costs the others nothing.
+ * A cell is 16x8 pixels, four blocks of 8x4.  A wide warp owns a cell: 8 lanes a block, a
+ * column of 4 pixels a lane, and each block's lanes walk the hits of their own, so that a
+ * splat of one block costs the others nothing.  A fine warp owns one block, a pixel a lane:
+ * half the work per entry, for the bins whose lists would keep a wide warp busy longer than
+ * the rest of the device.
  *
- * A staged record is rewritten to an affine form on the warp's pixels: at pixel (x, y)
- * counted from its corner u = a x + b y + c, v = d y + e. */
+ * The list is staged 32 records at a time, and each lane tests one of them against the
+ * blocks.  A staged record is rewritten to an affine form on the cell's pixels: at pixel
+ * (x, y) counted from its corner u = a x + b y + c, v = d y + e.  Both kinds of warp
+ * evaluate it by the same operations: a pixel has the same bits whoever owns it. */
 #ifndef GSC_WALK_CUH
 #define GSC_WALK_CUH
 
-#include "../src/ellipse_math.h"
 #include "device.cuh"
 
 #define WARPS (GSC__BLEND_BLOCK / 32)
-#define GROUP_LANES 8
-#define ROWS 4 /* of a lane */
-#define WARP_WIDTH 16
-#define WARP_HEIGHT 8
+#define BLOCKS 4 /* of a cell */
+#define ROWS 4   /* of a block */
+#define COLUMNS 8
 
 /* log2 of the least alpha: the exponent below which a sample is skipped. */
 #define LEAST (-GSC__LOG2_255)
 
-/* Twelve floats a record.  Staged: a b c d | e log2_opacity red green | blue x y z, where
- * x, y and z are whatever the pass needs. */
+/* Twelve floats a record.  Staged: c e a b | d log2_opacity red green | blue x y z, where
+ * x, y and z are whatever the pass needs.  Before the 32 records stands one that reaches
+ * nothing: there a block without a hit left finds "slot -1", and needs no test. */
+#define RECORD_BYTES ((uint32_t)sizeof(gsc__gpu_record))
+typedef struct gsc__batch {
+    float4 none[3], records[32 * 3];
+} gsc__batch;
 typedef struct gsc__stage {
-    float4 records[2][32 * 3];
+    gsc__batch batches[2];
 } gsc__stage;
+#define BATCH_BYTES ((uint32_t)sizeof(gsc__batch))
 
-/* Where a warp's pixels are, or nowhere. */
+/* Shared memory by its own 32-bit addresses, which stay in one register. */
+static __device__ __forceinline__ uint32_t gsc__shared_address(const void *shared) {
+    return (uint32_t)__cvta_generic_to_shared(shared);
+}
+static __device__ __forceinline__ float4 gsc__load_shared(uint32_t from) {
+    float4 x;
+    asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w)
+                 : "r"(from));
+    return x;
+}
+static __device__ __forceinline__ float gsc__load_shared1(uint32_t from) {
+    float x;
+    asm volatile("ld.shared.f32 %0, [%1];" : "=f"(x) : "r"(from));
+    return x;
+}
+static __device__ __forceinline__ void gsc__store_shared2(uint32_t to, float x, float y) {
+    asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(x), "f"(y) : "memory");
+}
+static __device__ __forceinline__ void gsc__store_shared(uint32_t to, float4 x) {
+    asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(to), "f"(x.x), "f"(x.y),
+                 "f"(x.z), "f"(x.w)
+                 : "memory");
+}
+
+/* Starts copying a record. */
+static __device__ __forceinline__ void gsc__stage_record(uint32_t to, const gsc__gpu_record *from) {
+#pragma unroll
+    for (int k = 0; k < 3; ++k) gsc__copy16(to + 16 * k, (const float4 *)from + k);
+}
+
+/* Where the first batch of the warp's stage begins; the warp's records that reach nothing
+ * are written. */
+static __device__ __forceinline__ uint32_t gsc__stage_open(gsc__stage *stages, uint32_t warp) {
+    const uint32_t stage = gsc__shared_address(stages + warp);
+    if (gsc__lane() < 6) {
+        const uint32_t part = gsc__lane() % 3, batch = gsc__lane() / 3;
+        gsc__store_shared(stage + batch * BATCH_BYTES + 16 * part,
+                          make_float4(0, part == 1 ? -1e30f : 0, 0, 0));
+    }
+    return stage + 3 * 16;
+}
+
+/* Where a warp's pixels are. */
 typedef struct gsc__place {
     uint32_t bin;
-    int32_t x, y;           /* of the warp's corner */
-    int32_t lane_x, lane_y; /* of the lane's first pixel, from the corner */
-    uint32_t group;
+    bool fine;
+    int32_t x, y;           /* the cell's corner */
+    int32_t lane_x, lane_y; /* the lane's pixel in its block's first row, from there */
+    int32_t row;            /* of a fine warp's lane, in its block */
+    uint32_t block;         /* the lane's */
 } gsc__place;
 
-/* False for a warp without pixels. */
+/* The shuffle says that the number is the whole warp's. */
+static __device__ __forceinline__ uint32_t gsc__warp() {
+    return __shfl_sync(GSC__ALL_LANES, threadIdx.x >> 5, 0);
+}
+
+/* False for a warp without pixels.  The bins of long lists come first, with a fine warp for
+ * every block. */
 static __device__ __forceinline__ bool gsc__place_of(const gsc__gpu_grid &grid,
                                                      const gsc__gpu_band &band,
                                                      const uint32_t *bin_order, gsc__place *place) {
-    const uint32_t across = (1u << grid.shift_x) / WARP_WIDTH;
-    const uint32_t warps = across * ((1u << grid.shift_y) / WARP_HEIGHT);
-    const uint32_t number = blockIdx.x * WARPS + (threadIdx.x >> 5);
-    const uint32_t bin = number / warps, part = number - bin * warps;
+    const uint32_t cells = 1u << (grid.shift_x + grid.shift_y - 7); /* of a bin */
+    const uint32_t across = 1u << (grid.shift_x - 4);
+    const uint32_t long_cells = bin_order[grid.bins] * cells;
+    const uint32_t number = blockIdx.x * WARPS + gsc__warp();
+    place->fine = number < long_cells * BLOCKS;
+    const uint32_t cell =
+        place->fine ? number / BLOCKS : number - long_cells * (BLOCKS - 1);
+    const uint32_t bin = cell / cells, part = cell & (cells - 1);
     if (bin >= band.end - band.begin) return false;
     place->bin = bin_order[bin];
     place->x = (int32_t)((place->bin % grid.bins_x) << grid.shift_x) +
-               (int32_t)(part % across) * WARP_WIDTH;
+               (int32_t)(part % across) * 2 * COLUMNS;
     place->y = (int32_t)((place->bin / grid.bins_x) << grid.shift_y) +
-               (int32_t)(part / across) * WARP_HEIGHT;
-    place->group = gsc__lane() / GROUP_LANES;
-    place->lane_x = (int32_t)((place->group & 1) * 8 + (gsc__lane() & 7));
-    place->lane_y = (int32_t)(place->group >> 1) * ROWS;
-    return place->x < grid.width && place->y < grid.height;
+               (int32_t)(part / across) * 2 * ROWS;
+    place->block = place->fine ? number % BLOCKS : gsc__lane() / COLUMNS;
+    place->lane_x = (int32_t)((place->block & 1) * COLUMNS + gsc__lane() % COLUMNS);
+    place->lane_y = (int32_t)(place->block >> 1) * ROWS;
+    place->row = (int32_t)(gsc__lane() / COLUMNS);
+    return __any_sync(GSC__ALL_LANES, place->x + place->lane_x < grid.width &&
+                                          place->y + place->lane_y < grid.height);
 }
 
-/* Starts copying list entry i to slot; i is inside the list. */
-static __device__ __forceinline__ void
-gsc__stage_record(gsc__stage *stage, int buffer, uint32_t slot, const gsc__gpu_record *record) {
-    const float4 *from = (const float4 *)record;
-    float4 *to = stage->records[buffer] + slot * 3;
-    for (int k = 0; k < 3; ++k) gsc__copy16(to + k, from + k);
+/* A lane's pixel s of `rows`, ROWS in wide warps and 1 in fine ones. */
+template <int rows>
+static __device__ __forceinline__ int32_t gsc__y(const gsc__place &place, int s) {
+    return place.y + place.lane_y + (rows == 1 ? place.row : s);
+}
+template <int rows>
+static __device__ __forceinline__ bool gsc__inside(const gsc__gpu_grid &grid,
+                                                   const gsc__place &place, int s) {
+    return place.x + place.lane_x < grid.width && gsc__y<rows>(place, s) < grid.height;
+}
+template <int rows>
+static __device__ __forceinline__ int64_t gsc__pixel(const gsc__gpu_grid &grid,
+                                                     const gsc__place &place, int s) {
+    return (int64_t)gsc__y<rows>(place, s) * grid.width + place.x + place.lane_x;
 }
 
-/* Bit g: the record can reach pixels of group g.  By the box first, then by the ellipse's
- * slab of the group's rows. */
-static __device__ __forceinline__ uint32_t gsc__groups_hit(float4 *record,
-                                                           const gsc__place &place) {
-    const float4 p = record[0], q = record[1], r = record[2];
-    if (!gsc__draws(r.x)) { /* idle groups read it all the same */
-        record[2].x = 0;
-        return 0;
-    }
-    const uint32_t columns = __float_as_uint(r.y), rows = __float_as_uint(r.z);
-    const int32_t x0 = (int32_t)(columns & 0xffff) - place.x;
-    const int32_t x1 = (int32_t)(columns >> 16) - place.x;
-    const int32_t y0 = (int32_t)(rows & 0xffff) - place.y;
-    const int32_t y1 = (int32_t)(rows >> 16) - place.y;
-    if (x1 < 0 || x0 >= WARP_WIDTH || y1 < 0 || y0 >= WARP_HEIGHT) return 0;
-    const float mean[2] = {p.x - (float)place.x, p.y - (float)place.y};
-    const gsc__ellipse e = gsc__ellipse_of(mean, p.z, p.w, q.x, q.y + GSC__LOG2_255);
-    uint32_t groups = 0;
+/* The lanes of this lane's block, in a wide warp. */
+static __device__ __forceinline__ uint32_t gsc__block_lanes() {
+    return 0xffu << (gsc__lane() & 24);
+}
+
+/* Takes the highest of the hits: its slot, or -1 without one. */
+static __device__ __forceinline__ int32_t gsc__take_hit(uint32_t *hits) {
+    const int32_t slot = 31 - __clz((int)*hits);
+    *hits &= __funnelshift_l(~1u, ~1u, slot);
+    return slot;
+}
+
+typedef struct gsc__list {
+    const uint32_t *entries; /* [length] records */
+    uint32_t length;
+} gsc__list;
+
+static __device__ __forceinline__ void gsc__list_of(const gsc__gpu_frame &frame,
+                                                    const gsc__gpu_band &band,
+                                                    const uint32_t *lists, const gsc__place &place,
+                                                    gsc__list *list) {
+    const uint64_t base = frame.offsets[place.bin];
+    list->length = (uint32_t)(frame.offsets[place.bin + 1] - base);
+    list->entries = lists + (base - frame.offsets[band.begin]);
+    asm("" : "+l"(list->entries)); /* so that it is not worked out again for every batch */
+}
+
+/* A staged record's u and v at the lane's pixels. */
+template <int rows>
+static __device__ __forceinline__ void gsc__affine(const float4 &a, const float4 &b,
+                                                   const gsc__place &place, float *u, float *v) {
+    const float x = (float)place.lane_x, y = (float)place.lane_y;
+    const float u0 = fmaf(a.z, x, fmaf(a.w, y, a.x)), v0 = fmaf(b.x, y, a.y);
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-        const int32_t top = max(y0, half * ROWS), bottom = min(y1, half * ROWS + ROWS - 1);
-        if (top > bottom) continue;
-        int32_t first, last;
-        gsc__ellipse_slab(&e, (float)top, (float)bottom, (float)max(x0, 0),
-                          (float)min(x1, WARP_WIDTH - 1), &first, &last);
-        if (last < first) continue;
-        groups |= (first < 8 ? 1u : 0u) << (2 * half);
-        groups |= (last >= 8 ? 2u : 0u) << (2 * half);
+    for (int s = 0; s < rows; ++s) {
+        const float row = rows == 1 ? (float)place.row : (float)s;
+        u[s] = rows > 1 && s == 0 ? u0 : fmaf(a.w, row, u0);
+        v[s] = rows > 1 && s == 0 ? v0 : fmaf(b.x, row, v0);
     }
-    return groups;
 }
 
-/* Rewrites a staged record to its affine form; x, y, z take the blue's neighbours. */
-static __device__ __forceinline__ void gsc__make_affine(float4 *record, const gsc__place &place,
-                                                        float x, float y, float z) {
-    const float4 p = record[0], q = record[1], r = record[2];
-    const float mean_x = p.x - (float)place.x, mean_y = p.y - (float)place.y;
-    record[0] = make_float4(p.z, p.w, -fmaf(p.z, mean_x, p.w * mean_y), q.x);
-    record[1] = make_float4(-q.x * mean_y, q.y, q.z, q.w);
-    record[2] = make_float4(r.x, x, y, z);
+/* A record's ellipse, counted from the cell's corner, as far as cutting it into rows takes:
+ * gsc__ellipse's terms and margins, see ../src/ellipse_math.h. */
+typedef struct gsc__oval {
+    float least_x, most_x, k, t, root, extreme, inverse_r00, r11, low, high;
+} gsc__oval;
+
+static __device__ __forceinline__ gsc__oval gsc__oval_of(float mean_x, float mean_y, float r00,
+                                                         float r01, float r11,
+                                                         float log2_opacity) {
+    gsc__oval o;
+    o.t = fmaf(log2_opacity + GSC__LOG2_255, 1.00001f, 1e-5f);
+    o.root = gsc__sqrt_fast(o.t);
+    o.k = r01 * gsc__rcp_fast(r11);
+    const float square = fmaf(o.k, o.k, 1.0f), inverse_lean = gsc__rsqrt_fast(square);
+    o.extreme = o.k * o.root * inverse_lean;
+    o.inverse_r00 = gsc__rcp_fast(r00);
+    const float pad = fmaf(2e-6f * o.root, square * inverse_lean * o.inverse_r00, 0.01f);
+    o.least_x = mean_x - pad;
+    o.most_x = mean_x + pad;
+    o.r11 = r11;
+    o.low = -r11 * (mean_y + pad);
+    o.high = -r11 * (mean_y - pad);
+    return o;
 }
 
-/* The hits of this lane's group among 32 staged records, one bit each. */
-static __device__ __forceinline__ uint32_t gsc__own_hits(uint32_t groups, uint32_t group) {
+/* Rewrites a staged record that begins with a and b to its affine form. */
+static __device__ __forceinline__ gsc__oval gsc__make_affine(uint32_t record, const float4 &a,
+                                                             const float4 &b,
+                                                             const gsc__place &place) {
+    const float mean_x = a.x - (float)place.x, mean_y = a.y - (float)place.y;
+    gsc__store_shared2(record, -fmaf(a.z, mean_x, a.w * mean_y), -b.x * mean_y);
+    return gsc__oval_of(mean_x, mean_y, a.z, a.w, b.x, b.y);
+}
+
+/* Everything of its last third but the blue. */
+static __device__ __forceinline__ void gsc__store_third(uint32_t record, float x, float y,
+                                                        float z) {
+    asm volatile("st.shared.f32 [%0], %1;" ::"r"(record + 36), "f"(x) : "memory");
+    gsc__store_shared2(record + 40, y, z);
+}
+
+/* Whether it reaches the ROWS rows from `top` on, and there which columns.  Written so that
+ * NaN reaches everything. */
+static __device__ __forceinline__ bool gsc__oval_rows(const gsc__oval &o, float top, float *left,
+                                                      float *right) {
+    const float v0 = fmaf(o.r11, top, o.low), v1 = fmaf(o.r11, top + (ROWS - 1), o.high);
+    const float left_v = fminf(fmaxf(o.extreme, v0), v1);
+    const float right_v = fminf(fmaxf(-o.extreme, v0), v1);
+    const float left_u = gsc__sqrt_fast(fmaxf(fmaf(-left_v, left_v, o.t), 0));
+    const float right_u = gsc__sqrt_fast(fmaxf(fmaf(-right_v, right_v, o.t), 0));
+    *left = fmaf(-fmaf(o.k, left_v, left_u), o.inverse_r00, o.least_x);
+    *right = fmaf(fmaf(-o.k, right_v, right_u), o.inverse_r00, o.most_x);
+    return !(v0 > o.root) & !(v1 < -o.root);
+}
+
+static __device__ __forceinline__ bool gsc__reaches(float left, float right, float column) {
+    return !(left > column + (COLUMNS - 1)) & !(right < column);
+}
+
+/* The hits of the lane's block among the 32 staged records, one bit each, of which each lane
+ * tests its own.  valid: it is there, and is drawn. */
+template <bool fine>
+static __device__ __forceinline__ uint32_t gsc__own_hits(const gsc__oval &o,
+                                                         const gsc__place &place, bool valid) {
+    float left, right;
+    if (fine) {
+        const bool rows = gsc__oval_rows(o, (float)place.lane_y, &left, &right);
+        const float column = place.block & 1 ? (float)COLUMNS : 0;
+        return __ballot_sync(GSC__ALL_LANES,
+                             valid & rows & gsc__reaches(left, right, column));
+    }
     uint32_t own = 0;
 #pragma unroll
-    for (uint32_t g = 0; g < 4; ++g) {
-        uint32_t hits = __ballot_sync(GSC__ALL_LANES, groups >> g & 1);
-        if (g == group) own = hits;
+    for (uint32_t half = 0; half < 2; ++half) {
+        const bool rows = gsc__oval_rows(o, (float)(half * ROWS), &left, &right) & valid;
+#pragma unroll
+        for (uint32_t side = 0; side < 2; ++side) {
+            const bool hit = rows & gsc__reaches(left, right, (float)(side * COLUMNS));
+            const uint32_t hits = __ballot_sync(GSC__ALL_LANES, hit);
+            if (place.block == 2 * half + side) own = hits;
+        }
     }
     return own;
 }

@@ -1,5 +1,6 @@
 #include "raster_bins.h"
 
+#include <math.h>
 #include <string.h>
 
 #define LAUNCH(name, grid, block, args)                                                      \
@@ -57,6 +58,7 @@ static gsc_k_unblend unblend_args(const gsc__raster *raster, int32_t index,
         .channels = raster->channels,
         .pixel_last = (raster->flags & GSC_RASTER_PIXEL_LAST) != 0,
         .clamp_stops = !(raster->flags & GSC_RASTER_COMPAT_3DGS),
+        .alpha_limit = raster->flags & GSC_RASTER_COMPAT_3DGS ? INFINITY : GSC__ALPHA_MAX,
         .by_color = grads->color ? grads->color + index * raster->channels * layout->pixels : NULL,
         .by_alpha = plane(layout, grads->alpha, index),
         .by_depth = plane(layout, grads->depth, index),
@@ -72,23 +74,24 @@ static gsc_status unblend_bands(gsc_context *context, const gsc__raster *raster,
                                 gsc_k_unblend *args, void *stream) {
     const uint32_t area = (1u << layout->grid.shift_x) * (1u << layout->grid.shift_y);
     const uint32_t bin_count = (uint32_t)layout->grid.bins;
+    const uint32_t blocks =
+        gsc__gpu_blend_blocks(layout, gsc__gpu_of(context)->device.multiprocessors);
     for (uint32_t round = 0; round < bins->rounds; ++round) {
         /* One camera whose lists all fit: those of forward are still there. */
         if (raster->cameras == 1 && bins->rounds == 1)
-            GSC__TRY(gsc__gpu_bins_order(context, frame, bins, round, stream, function));
+            GSC__TRY(gsc__gpu_bins_order(context, layout, frame, bins, round, stream,
+                                         function));
         else
             GSC__TRY(gsc__gpu_bins_fill(context, layout, frame, bins, round, stream, function));
         args->band = bins->bands + round;
         if (raster->channels != 3)
             GSC__TRY(LAUNCH(unblend_any, bin_count * (area / 256), 256, *args));
         else if (grads->means2d_abs)
-            GSC__TRY(
-                LAUNCH(unblend_absolute, gsc__gpu_blend_blocks(layout), GSC__BLEND_BLOCK, *args));
+            GSC__TRY(LAUNCH(unblend_absolute, blocks, GSC__BLEND_BLOCK, *args));
         else if (grads->depth || grads->inv_depth)
-            GSC__TRY(
-                LAUNCH(unblend_depths, gsc__gpu_blend_blocks(layout), GSC__BLEND_BLOCK, *args));
+            GSC__TRY(LAUNCH(unblend_depths, blocks, GSC__BLEND_BLOCK, *args));
         else
-            GSC__TRY(LAUNCH(unblend, gsc__gpu_blend_blocks(layout), GSC__BLEND_BLOCK, *args));
+            GSC__TRY(LAUNCH(unblend, blocks, GSC__BLEND_BLOCK, *args));
     }
     return GSC_OK;
 }

@@ -44,7 +44,7 @@ static size_t bins_layout(const gsc__gpu_layout *layout, int64_t entries, uint32
     const size_t list = (size_t)entries * sizeof(uint32_t);
     gsc__gpu_cut cut = {base, 0};
     bins->bands = gsc__gpu_take(&cut, rounds * sizeof *bins->bands);
-    bins->bin_order = gsc__gpu_take(&cut, (size_t)layout->grid.bins * sizeof(uint32_t));
+    bins->bin_order = gsc__gpu_take(&cut, ((size_t)layout->grid.bins + 1) * sizeof(uint32_t));
     bins->differences = gsc__gpu_take(&cut, differences_bytes(layout));
     bins->emission = gsc__gpu_take(&cut, emission_bytes(layout));
     bins->keys = gsc__gpu_take(&cut, list);
@@ -151,10 +151,15 @@ gsc_status gsc__gpu_bins_plan(gsc_context *context, const gsc__gpu_layout *layou
     return LAUNCH(plan_bands, 1, 1, plan);
 }
 
-gsc_status gsc__gpu_bins_order(gsc_context *context, const gsc__gpu_frame *frame,
-                               const gsc__gpu_bins *bins, uint32_t round, void *stream,
-                               const char *function) {
-    const gsc_k_order_bins order = {*frame, bins->bands + round, bins->bin_order};
+gsc_status gsc__gpu_bins_order(gsc_context *context, const gsc__gpu_layout *layout,
+                               const gsc__gpu_frame *frame, const gsc__gpu_bins *bins,
+                               uint32_t round, void *stream, const char *function) {
+    const int multiprocessors = gsc__gpu_of(context)->device.multiprocessors;
+    const gsc_k_order_bins order = {.frame = *frame,
+                                    .grid = layout->grid,
+                                    .band = bins->bands + round,
+                                    .long_lists = gsc__gpu_long_lists(layout, multiprocessors),
+                                    .bin_order = bins->bin_order};
     return LAUNCH(order_bins, 1, 1024, order);
 }
 
@@ -189,5 +194,5 @@ gsc_status gsc__gpu_bins_fill(gsc_context *context, const gsc__gpu_layout *layou
         const gsc_k_find_bins find = {*frame, layout->grid, band, sorted_keys};
         GSC__TRY(LAUNCH(find_bins, gsc__gpu_pieces(layout->grid.bins + 1, 256), 256, find));
     }
-    return gsc__gpu_bins_order(context, frame, bins, round, stream, function);
+    return gsc__gpu_bins_order(context, layout, frame, bins, round, stream, function);
 }

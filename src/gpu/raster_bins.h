@@ -8,7 +8,7 @@
 typedef struct gsc__gpu_bins {
     gsc__gpu_band *bands; /* [rounds] on the device */
     uint32_t rounds;      /* the most that the frame can need */
-    uint32_t *bin_order;  /* [bins] */
+    uint32_t *bin_order;  /* [bins + 1] */
     uint32_t *lists;      /* [capacity] in intersections */
     uint32_t capacity;
     /* work space */
@@ -40,9 +40,9 @@ gsc_status gsc__gpu_bins_plan(gsc_context *context, const gsc__gpu_layout *layou
                               gsc__gpu_bins *bins, void *stream, const char *function);
 
 /* Makes bin_order of one round. */
-gsc_status gsc__gpu_bins_order(gsc_context *context, const gsc__gpu_frame *frame,
-                               const gsc__gpu_bins *bins, uint32_t round, void *stream,
-                               const char *function);
+gsc_status gsc__gpu_bins_order(gsc_context *context, const gsc__gpu_layout *layout,
+                               const gsc__gpu_frame *frame, const gsc__gpu_bins *bins,
+                               uint32_t round, void *stream, const char *function);
 
 /* Makes the lists and bin_order of one round. */
 gsc_status gsc__gpu_bins_fill(gsc_context *context, const gsc__gpu_layout *layout,

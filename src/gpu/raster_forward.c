@@ -245,15 +245,17 @@ static gsc_status blend_bands(gsc_context *context, const gsc__raster *raster,
     const bool thorough =
         raster->channels != 3 || outputs->median_depth || wants_statistics(outputs);
     const uint32_t bin_count = (uint32_t)layout->grid.bins;
+    const uint32_t blocks =
+        gsc__gpu_blend_blocks(layout, gsc__gpu_of(context)->device.multiprocessors);
     for (uint32_t round = 0; round < bins->rounds; ++round) {
         GSC__TRY(gsc__gpu_bins_fill(context, layout, frame, bins, round, stream, function));
         blend->band = bins->bands + round;
         if (thorough)
             GSC__TRY(LAUNCH(blend_any, bin_count * (area / 256), 256, *blend));
         else if (outputs->depth || outputs->inv_depth)
-            GSC__TRY(LAUNCH(blend_depths, gsc__gpu_blend_blocks(layout), GSC__BLEND_BLOCK, *blend));
+            GSC__TRY(LAUNCH(blend_depths, blocks, GSC__BLEND_BLOCK, *blend));
         else
-            GSC__TRY(LAUNCH(blend, gsc__gpu_blend_blocks(layout), GSC__BLEND_BLOCK, *blend));
+            GSC__TRY(LAUNCH(blend, blocks, GSC__BLEND_BLOCK, *blend));
     }
     return GSC_OK;
 }

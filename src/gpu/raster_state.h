@@ -56,11 +56,23 @@ static inline uint32_t gsc__gpu_pieces(int64_t count, int64_t piece) {
     return (uint32_t)((count + piece - 1) / piece);
 }
 
-/* Blocks of the fast blending kernels, whose warps take 16x8 pixels each. */
-static inline uint32_t gsc__gpu_blend_blocks(const gsc__gpu_layout *layout) {
-    const int64_t warps_per_bin =
-        (INT64_C(1) << (layout->grid.shift_x + layout->grid.shift_y)) / 128;
-    return gsc__gpu_pieces(layout->grid.bins * warps_per_bin, GSC__BLEND_BLOCK / 32);
+/* Warps of the fast blending kernels for a bin: 16x8 pixels each. */
+static inline int64_t gsc__gpu_bin_warps(const gsc__gpu_layout *layout) {
+    return (INT64_C(1) << (layout->grid.shift_x + layout->grid.shift_y)) / 128;
+}
+
+/* How many bins the device blends at once.  A list longer than the frame's entries divided
+ * by this is more than one warp's share, and gets four times as many. */
+static inline uint32_t gsc__gpu_long_lists(const gsc__gpu_layout *layout, int multiprocessors) {
+    return (uint32_t)(multiprocessors * GSC__BLEND_RESIDENT / gsc__gpu_bin_warps(layout)) + 1;
+}
+
+/* Blocks of the fast blending kernels, however many lists are long. */
+static inline uint32_t gsc__gpu_blend_blocks(const gsc__gpu_layout *layout, int multiprocessors) {
+    const int64_t bins = layout->grid.bins;
+    const int64_t lists = gsc__gpu_long_lists(layout, multiprocessors);
+    const int64_t finer = 3 * (lists < bins ? lists : bins);
+    return gsc__gpu_pieces((bins + finer) * gsc__gpu_bin_warps(layout), GSC__BLEND_BLOCK / 32);
 }
 
 #endif
