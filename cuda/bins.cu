@@ -34,11 +34,13 @@ static __device__ void count_records(const gsc_k_count_bins &args, uint32_t firs
     if (i < end) {
         record = load_record(args.frame.records + i);
         row = (int32_t)(record.rows & 0xffff) >> args.grid.shift_y;
-        rows = ((int32_t)(record.rows >> 16) >> args.grid.shift_y) - row + 1;
+        const int32_t last = (int32_t)(record.rows >> 16) >> args.grid.shift_y;
+        rows = max(min(last, args.grid.bins_y - 1) - row + 1, 0);
     }
     const uint32_t total = deal_rows(deal, record, row, rows);
     for (uint32_t k = gsc__lane(); k < total; k += 32) {
-        const uint2 span = dealt_span(deal, dealt_to(deal, k, &row), args.grid, row);
+        uint2 span = dealt_span(deal, dealt_to(deal, k, &row), args.grid, row);
+        span.y = min(span.y, (uint32_t)args.grid.bins_x);
         if (span.x < span.y) mark_span(args, row, span, shared, marks);
     }
     __syncwarp();
@@ -155,7 +157,7 @@ extern "C" __global__ void gsc_plan_bands(const __grid_constant__ gsc_k_plan_ban
         gsc__gpu_band band = {begin, begin, 0, 0};
         if (fits && args.rounds == 1) {
             band.end = bins;
-            band.entries = (uint32_t)header.intersections;
+            band.entries = args.frame.room ? (uint32_t)header.intersections : 0;
         } else if (fits) {
             band = next_band(args, begin);
         }
@@ -167,7 +169,8 @@ extern "C" __global__ void gsc_plan_bands(const __grid_constant__ gsc_k_plan_ban
     const uint64_t needed = (uint64_t)args.record_bytes +
                             (uint64_t)args.cameras * more * GSC__RECORD_BYTES +
                             header.intersections * sizeof(uint32_t);
-    *args.overflow = begin < bins ? (int64_t)needed : 0;
+    const int64_t own = begin < bins ? (int64_t)needed : 0;
+    *args.overflow = args.add ? max(*args.overflow, own) : own;
 }
 
 extern "C" __global__ void __launch_bounds__(256)

@@ -76,7 +76,7 @@ static __device__ void walk(const gsc_k_blend &args, const stage &s, uint32_t co
         const bool blends = counts && next >= GSC__TRANSMITTANCE_MIN;
         const uint32_t record = s.record[j];
         if (!statistics && !blends && !counts) continue;
-        const uint32_t gaussian = args.frame.records[record].gaussian;
+        const uint32_t gaussian = gsc__gaussian_of(args.frame, record);
         if (statistics) add_statistics(args, p, gaussian, blends, weight, next, dx, dy);
         if (blends) {
             add_color(args, record, gaussian, channel, weight, out->color);
@@ -124,9 +124,10 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
           (int32_t)(threadIdx.x >> 4);
     p.inside = p.x < grid.width && p.y < grid.height;
     p.at = (int64_t)p.y * grid.width + p.x;
-    const uint64_t base = args.frame.offsets[bin];
-    const uint32_t length = (uint32_t)(args.frame.offsets[bin + 1] - base);
-    const uint32_t *list = args.lists + (base - args.frame.offsets[band.begin]);
+    uint64_t begin;
+    uint32_t length;
+    gsc__list_range(args.frame, band, bin, &begin, &length);
+    const uint32_t *list = args.lists + begin;
     const bool wants = args.touched || args.weight_count || args.weight_sum || args.weight_blend ||
                        args.weight_distance;
     for (int32_t channel = 0; channel < args.channels; channel += GROUP) {

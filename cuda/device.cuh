@@ -76,6 +76,27 @@ static __device__ __forceinline__ uint32_t gsc__length_of(const gsc__gpu_length 
     return count < length.limit ? count : length.limit;
 }
 
+/* A state or lists that were damaged between the calls may say anything: what they say is
+ * bounded where it becomes an address. */
+static __device__ __forceinline__ uint32_t gsc__record_of(const gsc__gpu_frame &frame,
+                                                          uint32_t index) {
+    return min(index, frame.room - 1); /* without room every list is empty */
+}
+static __device__ __forceinline__ uint32_t gsc__gaussian_of(const gsc__gpu_frame &frame,
+                                                            uint32_t record) {
+    return min(frame.records[record].gaussian, frame.gaussians - 1);
+}
+
+/* Where a bin's list begins in the band's, and how long it is. */
+static __device__ __forceinline__ void gsc__list_range(const gsc__gpu_frame &frame,
+                                                       const gsc__gpu_band &band, uint32_t bin,
+                                                       uint64_t *begin, uint32_t *length) {
+    const uint64_t base = frame.offsets[band.begin], entries = band.entries;
+    *begin = min(frame.offsets[bin] - base, entries);
+    const uint64_t end = min(frame.offsets[bin + 1] - base, entries);
+    *length = end > *begin ? (uint32_t)(end - *begin) : 0;
+}
+
 /* By a record's rgb[2]: a NaN marks what must not be drawn. */
 static __device__ __forceinline__ bool gsc__draws(float blue) {
     return blue == blue;
@@ -110,8 +131,8 @@ static __device__ __forceinline__ void gsc__copy16(uint32_t to, const void *from
     asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
 #else
     const float4 x = *(const float4 *)from;
-    asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(to), "f"(x.x), "f"(x.y),
-                 "f"(x.z), "f"(x.w)
+    asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(to), "f"(x.x), "f"(x.y), "f"(x.z),
+                 "f"(x.w)
                  : "memory");
 #endif
 }

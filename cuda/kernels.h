@@ -55,6 +55,7 @@ typedef struct gsc__gpu_frame {
     uint64_t *offsets;        /* [bins + 1] of the bins' lists */
     float *final_t;           /* [H, W] */
     uint32_t *walked;         /* [H, W] list entries that were looked at */
+    uint32_t gaussians;       /* N */
     uint32_t room;            /* records that there is memory for */
     gsc__gpu_record *records; /* [room] the visible ones, in index order */
     float *depths;            /* [room] */
@@ -178,6 +179,7 @@ typedef struct gsc_k_plan_bands {
     int64_t *overflow;    /* scalar or NULL: bytes needed if the frame is not drawn, else 0 */
     int64_t record_bytes; /* of the intersections, before the lists */
     int32_t cameras;
+    bool add; /* not the first camera: overflow is the largest of all */
 } gsc_k_plan_bands;
 
 /* A thread per record in depth order: writes its entries of the band, behind those of
@@ -251,6 +253,7 @@ typedef struct gsc_k_sort {
     void *work_keys[2];      /* [length] */
     void *out_keys;          /* [length], not what the last pass reads, or NULL */
     uint32_t *out_values[2]; /* [length] */
+    uint32_t values_below;   /* larger ones are written as the largest below it; 0: any */
     uint32_t passes, digit_bits;
     uint32_t leave_out; /* passes whose digit all keys share, so that fewer may be done */
     uint32_t tiles;     /* as many are wanted at least */
@@ -318,7 +321,7 @@ typedef struct gsc_k_unblend {
     const float *background;   /* [channels] or NULL */
     const float *colors;       /* [N, channels], other than 3 channels */
     int32_t channels, pixel_last, clamp_stops;
-    float alpha_limit; /* clamp_stops for the fast kernels: an alpha above has no gradient */
+    float alpha_limit;     /* clamp_stops for the fast kernels: an alpha above has no gradient */
     const float *by_color; /* [channels, H, W] or [H, W, channels], or NULL */
     const float *by_alpha; /* [H, W] or NULL, as those below */
     const float *by_depth;

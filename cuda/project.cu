@@ -21,7 +21,10 @@ static __device__ gsc__camera_source source_of(const gsc__gpu_camera_source &fro
 
 extern "C" __global__ void gsc_begin(const __grid_constant__ gsc_k_begin args) {
     const gsc__camera_source source = source_of(args.source);
-    gsc__camera_make(&source, args.camera);
+    gsc__camera camera;
+    memset(&camera, 0, sizeof camera); /* kernels copy it whole */
+    gsc__camera_make(&source, &camera);
+    memcpy(args.camera, &camera, sizeof camera);
     const gsc__gpu_header header = {args.magic, args.layout, 0, 0, 0};
     *args.header = header;
 }
@@ -310,8 +313,8 @@ extern "C" __global__ void __launch_bounds__(GSC__PIECE, 2)
     load_camera(frame, &camera);
     const uint32_t first = frame.firsts[blockIdx.x * pieces], total = counts[block_words - 1];
     for (uint32_t n = threadIdx.x; n < total; n += GSC__PIECE) {
-        if (first + n < frame.room)
-            write_record(args, camera, base + nth_seen(words, counts, n), first + n);
+        const int64_t i = base + nth_seen(words, counts, n);
+        if (first + n < frame.room && i < args.gaussians) write_record(args, camera, i, first + n);
     }
 }
 

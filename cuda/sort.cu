@@ -203,7 +203,8 @@ static __device__ __forceinline__ void write_tile(const gsc_k_sort &args, const 
     for (int k = 0; k < most; ++k) {
         const uint32_t i = step.first + k * 32;
         values[k] = i;
-        if (from && k < cut.rounds && i < cut.length) values[k] = __ldcg(from + i);
+        if (from && k < cut.rounds && i < cut.length)
+            values[k] = min(__ldcg(from + i), args.values_below - 1);
     }
 #pragma unroll
     for (int k = 0; k < most; ++k) {

@@ -72,10 +72,10 @@ template <int rows, bool depths> struct moments {
 /* One record for the lane's pixels: sums of GSC__SUMS, see kernels.h.  Returns whether a
  * pixel saw the record. */
 template <int rows, bool depths, bool absolute>
-static __device__ __forceinline__ bool
-unblend_record(const gsc_k_unblend &args, const float4 &a, const float4 &b, const float4 &c,
-               const gsc__place &place, uint32_t position, pixel_state<rows, depths> &p,
-               float *sums) {
+static __device__ __forceinline__ bool unblend_record(const gsc_k_unblend &args, const float4 &a,
+                                                      const float4 &b, const float4 &c,
+                                                      const gsc__place &place, uint32_t position,
+                                                      pixel_state<rows, depths> &p, float *sums) {
     constexpr bool by_slope = moments<rows, depths>::by_slope;
     const float z = depths ? c.z : 0, inverse_z = depths ? c.w : 0;
     float u[rows], v[rows];
@@ -165,13 +165,14 @@ static __device__ __forceinline__ void add_where(bool wanted, float *to, float x
 
 /* What a lane adds of each record's sums. */
 typedef struct lane_output {
-    float *first; /* of record 0 */
+    float *first;                    /* of record 0 */
     int32_t least_slot, least_slot2; /* none below adds its first, its second value */
 } lane_output;
 
 template <int count, int rows>
 static __device__ __forceinline__ lane_output lane_output_of(const gsc_k_unblend &args) {
-    const share own = share_of<count, rows == 1 ? 32 : COLUMNS>();
+    constexpr int lanes = rows == 1 ? 32 : COLUMNS;
+    const share own = share_of<count, lanes>();
     lane_output output = {args.sums + own.first, own.size >= 1 ? 0 : 32, own.size >= 2 ? 0 : 32};
     asm("" : "+l"(output.first), "+r"(output.least_slot), "+r"(output.least_slot2));
     return output;
@@ -179,9 +180,8 @@ static __device__ __forceinline__ lane_output lane_output_of(const gsc_k_unblend
 
 template <int rows, bool depths, bool absolute>
 static __device__ __forceinline__ void
-unblend_hits(const gsc_k_unblend &args, const lane_output &output, uint32_t records,
-             uint32_t hits, uint32_t first, const gsc__place &place,
-             pixel_state<rows, depths> &p) {
+unblend_hits(const gsc_k_unblend &args, const lane_output &output, uint32_t records, uint32_t hits,
+             uint32_t first, const gsc__place &place, pixel_state<rows, depths> &p) {
     constexpr int count = absolute ? 12 : depths ? 10 : 9;
     while (rows == 1 ? hits != 0 : __any_sync(GSC__ALL_LANES, hits != 0)) {
         const int32_t slot = gsc__take_hit(&hits);
@@ -189,8 +189,8 @@ unblend_hits(const gsc_k_unblend &args, const lane_output &output, uint32_t reco
         const float4 a = gsc__load_shared(from), b = gsc__load_shared(from + 16);
         const float4 c = gsc__load_shared(from + 32);
         float values[GSC__SUMS];
-        const bool seen = unblend_record<rows, depths, absolute>(
-            args, a, b, c, place, first + slot, p, values);
+        const bool seen =
+            unblend_record<rows, depths, absolute>(args, a, b, c, place, first + slot, p, values);
         if (!__any_sync(GSC__ALL_LANES, seen)) continue;
         reduce<count, rows == 1 ? 32 : COLUMNS>(values);
         float *to = output.first + (int64_t)__float_as_uint(c.y) * GSC__SUMS;
@@ -212,14 +212,18 @@ static __device__ __forceinline__ void unblend(const gsc_k_unblend &args, const 
     for (int step = COLUMNS; step < 32; step *= 2)
         length = max(length, __shfl_xor_sync(GSC__ALL_LANES, length, step));
     length = __shfl_sync(GSC__ALL_LANES, length, 0);
+    length = min(length, list.length); /* a damaged state may say more */
     if (length == 0) return;
     const lane_output output = lane_output_of<count, rows>(args);
     const uint32_t lane = gsc__lane(), lane_bytes = lane * RECORD_BYTES;
     uint32_t batch = (length - 1) / 32;
-    uint32_t next = batch * 32 + lane < length ? __ldg(list.entries + batch * 32 + lane) : 0;
+    uint32_t next = batch * 32 + lane < length
+                        ? gsc__record_of(frame, __ldg(list.entries + batch * 32 + lane))
+                        : 0;
     if (batch * 32 + lane < length) gsc__stage_record(stage + lane_bytes, frame.records + next);
     gsc__copy_commit();
-    uint32_t ahead = batch >= 1 ? __ldg(list.entries + batch * 32 - 32 + lane) : 0;
+    uint32_t ahead =
+        batch >= 1 ? gsc__record_of(frame, __ldg(list.entries + batch * 32 - 32 + lane)) : 0;
     uint32_t buffer = 0;
     while (true) {
         const uint32_t first = batch * 32, now = next;
@@ -230,12 +234,11 @@ static __device__ __forceinline__ void unblend(const gsc_k_unblend &args, const 
             gsc__stage_record(stage + BATCH_BYTES - buffer + lane_bytes, frame.records + next);
         }
         gsc__copy_commit();
-        if (batch >= 2) ahead = __ldg(list.entries + first - 64 + lane);
+        if (batch >= 2) ahead = gsc__record_of(frame, __ldg(list.entries + first - 64 + lane));
         gsc__copy_wait<1>();
         const uint32_t records = stage + buffer, record = records + lane_bytes;
         const float4 a = gsc__load_shared(record), b = gsc__load_shared(record + 16);
-        const bool valid =
-            (first + lane < length) & gsc__draws(gsc__load_shared1(record + 32));
+        const bool valid = (first + lane < length) & gsc__draws(gsc__load_shared1(record + 32));
         const gsc__oval oval = gsc__make_affine(record, a, b, place);
         const float start = -a.z * (a.x - (float)place.x);
         gsc__store_third(record, __uint_as_float(now), depths ? z : start, depths ? 1 / z : oval.k);
@@ -255,8 +258,7 @@ static __device__ __forceinline__ void unblend(const gsc_k_unblend &args, const 
 }
 
 template <bool depths, bool absolute>
-static __device__ __forceinline__ void unblend_warp(const gsc_k_unblend &args,
-                                                    gsc__stage *stages) {
+static __device__ __forceinline__ void unblend_warp(const gsc_k_unblend &args, gsc__stage *stages) {
     gsc__place place;
     gsc__list list;
     if (!gsc__place_of(args.grid, *args.band, args.bin_order, &place)) return;

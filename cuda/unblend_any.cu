@@ -79,7 +79,7 @@ static __device__ void unblend_entry(const gsc_k_unblend &args, const stage &s, 
     const float exponent = fmaf(-u, u, fmaf(-v, v, s.shape[j].y));
     const bool counts = position < p->walked && exponent >= -GSC__LOG2_255;
     if (!__any_sync(GSC__ALL_LANES, counts)) return;
-    const uint32_t record = s.record[j], gaussian = args.frame.records[record].gaussian;
+    const uint32_t record = s.record[j], gaussian = gsc__gaussian_of(args.frame, record);
     const float *color = args.channels == 3 ? args.frame.records[record].rgb
                                             : args.colors + (int64_t)gaussian * args.channels;
     const float z = args.frame.depths[record];
@@ -123,12 +123,15 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
     __syncthreads();
     atomicMax(&deepest, p.walked);
     __syncthreads();
-    const uint32_t *list = args.lists + (args.frame.offsets[bin] - args.frame.offsets[band.begin]);
-    for (uint32_t end = deepest; end > 0;) {
+    uint64_t begin;
+    uint32_t length;
+    gsc__list_range(args.frame, band, bin, &begin, &length);
+    const uint32_t *list = args.lists + begin;
+    for (uint32_t end = min(deepest, length); end > 0;) {
         const uint32_t count = min(end, (uint32_t)BLOCK), first = end - count;
         __syncthreads();
         if (threadIdx.x < count) {
-            const uint32_t record = list[first + threadIdx.x];
+            const uint32_t record = gsc__record_of(args.frame, list[first + threadIdx.x]);
             const gsc__gpu_record *from = args.frame.records + record;
             s.geometry[threadIdx.x] = *(const float4 *)from;
             s.shape[threadIdx.x] =

@@ -141,7 +141,7 @@ extern "C" __global__ void __launch_bounds__(GSC__UNPROJECT_BLOCK)
     const bool valid = at < min(args.frame.header->visible, args.frame.room);
     if (valid) record = args.frame.records[at];
     if (valid && gsc__draws(record.rgb[2])) {
-        const int64_t i = record.gaussian;
+        const int64_t i = min(record.gaussian, args.frame.gaussians - 1);
         const float *m = args.sums + (int64_t)at * GSC__SUMS;
         gsc__projection p;
         gsc__splat_grad splat;

@@ -55,8 +55,8 @@ static __device__ __forceinline__ void gsc__store_shared2(uint32_t to, float x, 
     asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(x), "f"(y) : "memory");
 }
 static __device__ __forceinline__ void gsc__store_shared(uint32_t to, float4 x) {
-    asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(to), "f"(x.x), "f"(x.y),
-                 "f"(x.z), "f"(x.w)
+    asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(to), "f"(x.x), "f"(x.y), "f"(x.z),
+                 "f"(x.w)
                  : "memory");
 }
 
@@ -103,15 +103,14 @@ static __device__ __forceinline__ bool gsc__place_of(const gsc__gpu_grid &grid,
     const uint32_t long_cells = bin_order[grid.bins] * cells;
     const uint32_t number = blockIdx.x * WARPS + gsc__warp();
     place->fine = number < long_cells * BLOCKS;
-    const uint32_t cell =
-        place->fine ? number / BLOCKS : number - long_cells * (BLOCKS - 1);
+    const uint32_t cell = place->fine ? number / BLOCKS : number - long_cells * (BLOCKS - 1);
     const uint32_t bin = cell / cells, part = cell & (cells - 1);
     if (bin >= band.end - band.begin) return false;
     place->bin = bin_order[bin];
     place->x = (int32_t)((place->bin % grid.bins_x) << grid.shift_x) +
                (int32_t)(part % across) * 2 * COLUMNS;
-    place->y = (int32_t)((place->bin / grid.bins_x) << grid.shift_y) +
-               (int32_t)(part / across) * 2 * ROWS;
+    place->y =
+        (int32_t)((place->bin / grid.bins_x) << grid.shift_y) + (int32_t)(part / across) * 2 * ROWS;
     place->block = place->fine ? number % BLOCKS : gsc__lane() / COLUMNS;
     place->lane_x = (int32_t)((place->block & 1) * COLUMNS + gsc__lane() % COLUMNS);
     place->lane_y = (int32_t)(place->block >> 1) * ROWS;
@@ -157,9 +156,9 @@ static __device__ __forceinline__ void gsc__list_of(const gsc__gpu_frame &frame,
                                                     const gsc__gpu_band &band,
                                                     const uint32_t *lists, const gsc__place &place,
                                                     gsc__list *list) {
-    const uint64_t base = frame.offsets[place.bin];
-    list->length = (uint32_t)(frame.offsets[place.bin + 1] - base);
-    list->entries = lists + (base - frame.offsets[band.begin]);
+    uint64_t begin;
+    gsc__list_range(frame, band, place.bin, &begin, &list->length);
+    list->entries = lists + begin;
     asm("" : "+l"(list->entries)); /* so that it is not worked out again for every batch */
 }
 
@@ -184,8 +183,7 @@ typedef struct gsc__oval {
 } gsc__oval;
 
 static __device__ __forceinline__ gsc__oval gsc__oval_of(float mean_x, float mean_y, float r00,
-                                                         float r01, float r11,
-                                                         float log2_opacity) {
+                                                         float r01, float r11, float log2_opacity) {
     gsc__oval o;
     o.t = fmaf(log2_opacity + GSC__LOG2_255, 1.00001f, 1e-5f);
     o.root = gsc__sqrt_fast(o.t);
@@ -245,8 +243,7 @@ static __device__ __forceinline__ uint32_t gsc__own_hits(const gsc__oval &o,
     if (fine) {
         const bool rows = gsc__oval_rows(o, (float)place.lane_y, &left, &right);
         const float column = place.block & 1 ? (float)COLUMNS : 0;
-        return __ballot_sync(GSC__ALL_LANES,
-                             valid & rows & gsc__reaches(left, right, column));
+        return __ballot_sync(GSC__ALL_LANES, valid & rows & gsc__reaches(left, right, column));
     }
     uint32_t own = 0;
 #pragma unroll

@@ -79,8 +79,7 @@ static gsc_status unblend_bands(gsc_context *context, const gsc__raster *raster,
     for (uint32_t round = 0; round < bins->rounds; ++round) {
         /* One camera whose lists all fit: those of forward are still there. */
         if (raster->cameras == 1 && bins->rounds == 1)
-            GSC__TRY(gsc__gpu_bins_order(context, layout, frame, bins, round, stream,
-                                         function));
+            GSC__TRY(gsc__gpu_bins_order(context, layout, frame, bins, round, stream, function));
         else
             GSC__TRY(gsc__gpu_bins_fill(context, layout, frame, bins, round, stream, function));
         args->band = bins->bands + round;
@@ -185,8 +184,8 @@ static gsc_status backward_frame(gsc_context *context, const gsc__raster *raster
     rest.scratch = (unsigned char *)buffers->scratch + cut.at;
     rest.scratch_bytes -= cut.at;
     GSC__TRY(gsc__gpu_memset(context, sums, 0, sums_bytes, stream, function));
-    GSC__TRY(gsc__gpu_bins_plan(context, layout, &frame, &rest, info, false, NULL, &bins, stream,
-                                function));
+    GSC__TRY(gsc__gpu_bins_plan(context, layout, &frame, &rest, info, false, NULL, false, &bins,
+                                stream, function));
     gsc_k_unblend args = unblend_args(raster, index, grads, layout, &frame, &bins, sums);
     GSC__TRY(gsc__gpu_background(context, raster, index, layout, buffers->state, stream, function,
                                  &args.background));

@@ -116,7 +116,7 @@ static gsc_status count_bins(gsc_context *context, const gsc__gpu_layout *layout
 
 gsc_status gsc__gpu_bins_plan(gsc_context *context, const gsc__gpu_layout *layout,
                               const gsc__gpu_frame *frame, const gsc__raster_buffers *buffers,
-                              const gsc_raster_info *info, bool count, int64_t *overflow,
+                              const gsc_raster_info *info, bool count, int64_t *overflow, bool add,
                               gsc__gpu_bins *bins, void *stream, const char *function) {
     int64_t capacity = gsc__gpu_list_entries(layout, buffers->intersections_bytes);
     /* Of the largest frame: info.intersections counts those of all cameras. */
@@ -147,7 +147,8 @@ gsc_status gsc__gpu_bins_plan(gsc_context *context, const gsc__gpu_layout *layou
                                    .bands = bins->bands,
                                    .overflow = overflow,
                                    .record_bytes = (int64_t)layout->lists,
-                                   .cameras = layout->cameras};
+                                   .cameras = layout->cameras,
+                                   .add = add};
     return LAUNCH(plan_bands, 1, 1, plan);
 }
 
@@ -184,6 +185,7 @@ gsc_status gsc__gpu_bins_fill(gsc_context *context, const gsc__gpu_layout *layou
                                      .bits = bits,
                                      .keys = bins->keys,
                                      .values = values,
+                                     .values_below = frame->room,
                                      .work_keys = {bins->other_keys, bins->keys},
                                      .out_keys = bins->rounds == 1 ? sorted_keys : NULL,
                                      .out_values = bins->lists,

@@ -36,7 +36,7 @@ gsc_status gsc__gpu_sort_depths(gsc_context *context, const gsc__gpu_layout *lay
  * GSC_ERROR_BUFFER_TOO_SMALL where info says that a bin may not fit. */
 gsc_status gsc__gpu_bins_plan(gsc_context *context, const gsc__gpu_layout *layout,
                               const gsc__gpu_frame *frame, const gsc__raster_buffers *buffers,
-                              const gsc_raster_info *info, bool count, int64_t *overflow,
+                              const gsc_raster_info *info, bool count, int64_t *overflow, bool add,
                               gsc__gpu_bins *bins, void *stream, const char *function);
 
 /* Makes bin_order of one round. */

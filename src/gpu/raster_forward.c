@@ -286,8 +286,8 @@ static gsc_status render_frame(gsc_context *context, const gsc__raster *raster, 
     gsc__gpu_bins bins;
     gsc__gpu_frame_open(layout, buffers, index, &frame);
     GSC__TRY(make_records(context, raster, index, buffers, outputs, layout, &frame, stream));
-    GSC__TRY(gsc__gpu_bins_plan(context, layout, &frame, buffers, info, true, overflow, &bins,
-                                stream, function));
+    GSC__TRY(gsc__gpu_bins_plan(context, layout, &frame, buffers, info, true, overflow, index > 0,
+                                &bins, stream, function));
     gsc_k_blend blend = blend_args(raster, index, outputs, layout, &frame, &bins);
     GSC__TRY(gsc__gpu_background(context, raster, index, layout, buffers->state, stream, function,
                                  &blend.background));

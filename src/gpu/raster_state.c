@@ -94,6 +94,7 @@ void gsc__gpu_frame_open(const gsc__gpu_layout *layout, const gsc__raster_buffer
                          int32_t camera, gsc__gpu_frame *frame) {
     unsigned char *base = (unsigned char *)buffers->state + (size_t)camera * layout->camera_bytes;
     memset(frame, 0, sizeof *frame);
+    frame->gaussians = (uint32_t)layout->gaussians;
     frame->header = (gsc__gpu_header *)(void *)base;
     frame->camera = (gsc__camera *)(void *)(base + layout->camera);
     frame->seen = (uint32_t *)(void *)(base + layout->seen);

@@ -45,6 +45,7 @@ gsc_status gsc__gpu_sort(gsc_context *context, const gsc__gpu_sort_args *sort, v
     gsc_k_sort args = {.length = sort->length,
                        .keys = sort->keys,
                        .values = sort->values,
+                       .values_below = sort->values_below,
                        .base = sort->base,
                        .work_keys = {sort->work_keys[0], sort->work_keys[1]},
                        .out_keys = sort->out_keys,

@@ -14,6 +14,7 @@ typedef struct gsc__gpu_sort_args {
     uint32_t bits;
     const void *keys;
     const uint32_t *values; /* or NULL: the positions */
+    uint32_t values_below;  /* larger ones become the largest below it; 0: any */
     const uint32_t *base;   /* on the device, no key is below it; or NULL */
     void *work_keys[2];     /* the second one may be keys */
     void *out_keys;         /* or NULL: those at [(passes - 1) & 1] of the above will do */
