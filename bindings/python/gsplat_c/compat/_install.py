@@ -1,0 +1,164 @@
+"""The modules themselves: made per variant, put into sys.modules or into files on the path."""
+
+from __future__ import annotations
+
+import sys
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+from ._variants import AUTO, VARIANTS, resolve
+
+_MARK = "__gsplat_c__"
+_RASTERIZER = "diff_gaussian_rasterization"
+NAMES = (_RASTERIZER, f"{_RASTERIZER}._C", "simple_knn", "simple_knn._C", "fused_ssim",
+         "fused_ssim_cuda")
+_PACKAGES = (_RASTERIZER, "simple_knn", "fused_ssim")
+_made: dict[str, dict[str, ModuleType]] = {}
+
+
+def install(variant: str | None = None) -> str:
+    """Makes ``import diff_gaussian_rasterization``, ``simple_knn`` and ``fused_ssim`` ours.
+
+    Call it before they are imported.  A second call with another variant holds for
+    imports from then on.
+
+    Args:
+        variant: "auto" (the settings of a frame decide), "2023", "2024-08", "2024",
+            "2024-accel", "taming-rasterizer", "taming", "w-depth", "w-pose" or
+            "depth-alpha".  By default what GSPLAT_C_COMPAT says, else what is installed
+            already, else "auto".
+
+    Returns:
+        The variant's name.
+
+    Raises:
+        ValueError: there is no such variant.
+        ImportError: one of the modules was imported before, and it is not ours.
+    """
+    name = _chosen(variant)
+    for module in NAMES:
+        if _is_foreign(sys.modules.get(module)):
+            origin = getattr(sys.modules[module], "__file__", None)
+            raise ImportError(f"gsplat_c.compat.install: {module} is already imported from "
+                              f"{origin}; call install() before that")
+    sys.modules.update(modules(name))
+    return name
+
+
+def uninstall() -> None:
+    """Takes our modules out of sys.modules; what was imported from them stays usable."""
+    for name in NAMES:
+        if getattr(sys.modules.get(name), _MARK, False):
+            del sys.modules[name]
+
+
+def _chosen(variant):
+    """The name; None keeps what is installed unless the environment says otherwise."""
+    name = resolve(variant)
+    if variant is None and name == AUTO:
+        return getattr(sys.modules.get(_RASTERIZER), "__gsplat_c_variant__", AUTO)
+    return name
+
+
+def _is_foreign(module):
+    if module is None or getattr(module, _MARK, False):
+        return False
+    # A namespace package is a folder, ours or not: what it holds is judged by itself.
+    return getattr(module, "__file__", None) is not None or not hasattr(module, "__path__")
+
+
+def modules(variant: str) -> dict[str, ModuleType]:
+    """The six modules of a variant, by name; the same ones every time."""
+    if variant not in _made:
+        made = {}
+        for name in NAMES:
+            module = ModuleType(name, _DOCS.get(name))
+            module.__spec__ = ModuleSpec(name, None, origin="gsplat_c.compat",
+                                         is_package=name in _PACKAGES)
+            if name in _PACKAGES:
+                module.__path__ = []
+            module.__package__ = name if name in _PACKAGES else name.rpartition(".")[0]
+            module.__dict__.update(contents(name, variant))
+            made[name] = module
+            parent, _, child = name.rpartition(".")
+            if parent:
+                setattr(made[parent], child, module)
+        _made[variant] = made
+    return _made[variant]
+
+
+_DOCS = {
+    _RASTERIZER: "The rasterizer of 3D Gaussian splatting, on gsplat_c.",
+    f"{_RASTERIZER}._C": "Functions below the Python layer of diff_gaussian_rasterization.",
+    "simple_knn._C": "Nearest neighbours, on gsplat_c.",
+    "fused_ssim": "Structural similarity, on gsplat_c.",
+    "fused_ssim_cuda": "Functions below the Python layer of fused_ssim.",
+}
+
+
+def contents(name: str, variant: str) -> dict[str, object]:
+    """What a module of a variant holds."""
+    make = {_RASTERIZER: _rasterizer, f"{_RASTERIZER}._C": _raw, "simple_knn._C": _simple_knn,
+            "fused_ssim": _fused_ssim, "fused_ssim_cuda": _fused_ssim_cuda}.get(name)
+    values = make(VARIANTS.get(variant)) if make else {}
+    return {**values, _MARK: True, "__gsplat_c_variant__": variant}
+
+
+_rasterizers: dict[str, dict[str, object]] = {}
+
+
+def _rasterizer(variant):
+    from . import _adam, _rasterizer, _settings
+
+    name = variant.name if variant else AUTO
+    if name not in _rasterizers:  # a path import asks again: its classes must be the same
+        function = _rasterizer.make_function(variant)
+        found = {
+            "GaussianRasterizationSettings": _settings.settings_class(name),
+            "GaussianRasterizer": _rasterizer.make_rasterizer(variant, function),
+            "rasterize_gaussians": _rasterizer.make_rasterize_gaussians(variant, function),
+            "_RasterizeGaussians": function,
+        }
+        if not variant or variant.has_copy_helper:
+            found["cpu_deep_copy_tuple"] = _rasterizer.cpu_deep_copy_tuple
+        if not variant or variant.has_adam:
+            found["SparseGaussianAdam"] = _adam.SparseGaussianAdam
+        _rasterizers[name] = found
+    return _rasterizers[name]
+
+
+def _raw(variant):
+    from . import _adam, _rasterizer, _raw, _ssim
+
+    found = {
+        "rasterize_gaussians": _raw.make_rasterize_gaussians(variant),
+        "rasterize_gaussians_backward": _raw.make_rasterize_gaussians_backward(variant),
+        "mark_visible": _rasterizer.mark_visible,
+    }
+    if not variant or variant.has_adam:
+        found["adamUpdate"] = _adam.adam_update
+    if not variant or variant.has_ssim:
+        found["fusedssim"] = _ssim.raster_fusedssim
+        found["fusedssim_backward"] = _ssim.raster_fusedssim_backward
+    return found
+
+
+def _simple_knn(_):
+    from ._knn import distCUDA2
+
+    return {"distCUDA2": distCUDA2}
+
+
+def _fused_ssim(_):
+    from . import _ssim
+
+    return {"fused_ssim": _ssim.fused_ssim, "fused_ssim3d": _ssim.fused_ssim3d,
+            "FusedSSIMMap": _ssim.FusedSSIMMap, "allowed_padding": _ssim.allowed_padding,
+            "is_3D_supported": True}
+
+
+def _fused_ssim_cuda(_):
+    from . import _ssim
+
+    names = ("fusedssim", "fusedssim_backward", "fusedssim3d", "fusedssim_backward3d")
+    return {name: getattr(_ssim, name) for name in names}

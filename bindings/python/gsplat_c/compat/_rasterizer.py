@@ -1,0 +1,274 @@
+"""The rasterizer as training code calls it: module, function and autograd node."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+
+import torch
+from torch.autograd.function import once_differentiable
+
+from .. import _raster
+from . import _render
+from ._settings import variant_of
+from ._variants import LIBRARY_NAMES, OUTPUTS, PLAIN, POSED, SPLIT, raw_arguments
+
+_MODULE = "diff_gaussian_rasterization"
+_SINKS = ("means2D", "theta", "rho")  # their values are not read
+
+
+def cpu_deep_copy_tuple(input_tuple):
+    """The same tuple with every tensor copied to the CPU."""
+    return tuple(item.detach().cpu().clone() if isinstance(item, torch.Tensor) else item
+                 for item in input_tuple)
+
+
+def make_function(variant):
+    """The autograd node of a variant, of all of them for None.
+
+    Its arguments are those of rasterize_gaussians(), its results those of the variant.
+    """
+
+    class _RasterizeGaussians(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, *arguments):
+            *tensors, settings = arguments
+            chosen = variant or variant_of(settings)
+            names = _input_names(chosen, len(tensors))
+            tensors = dict(zip(names, tensors))
+            results, saved, args = _draw(chosen, settings, tensors, True)
+            _keep(ctx, chosen, settings, tensors, saved, args)
+            ctx.mark_non_differentiable(*(results[name] for name in chosen.returns
+                                          if OUTPUTS[name].integer))
+            return tuple(results[name] for name in chosen.returns)
+
+        @staticmethod
+        @once_differentiable
+        def backward(ctx, *grads):
+            wanted = [name for name, need in zip(ctx.shapes, ctx.needs_input_grad) if need]
+            found = _gradients(ctx, grads, wanted)
+            return (*(found.get(name) for name in ctx.shapes), None)
+
+    _RasterizeGaussians.__module__ = _MODULE
+    _RasterizeGaussians.__qualname__ = "_RasterizeGaussians"
+    return _RasterizeGaussians
+
+
+def _input_names(variant, count):
+    """Names of the tensors before the settings; with dc also where the variant is chosen."""
+    for names in (variant.inputs, PLAIN, SPLIT):
+        if len(names) == count:
+            return names
+    raise TypeError(f"rasterize_gaussians: {count + 1} arguments, expected "
+                    f"{', '.join(variant.inputs)}, raster_settings")
+
+
+def _keep(ctx, variant, settings, tensors, saved, args):
+    """Keeps what backward needs; only through save_for_backward what may be large."""
+    ctx.variant, ctx.settings, ctx.info = variant, settings, None
+    ctx.shapes = {name: () if tensor is None else tuple(tensor.shape)
+                  for name, tensor in tensors.items()}
+    ctx.device = tensors["means3D"].device
+    ctx.set_materialize_grads(False)
+    if args is None:
+        return
+    ctx.read = [name for name in tensors if name not in _SINKS and LIBRARY_NAMES[name] in args]
+    ctx.info = saved.info
+    ctx.args = dict(args)
+    for name in ctx.read:
+        del ctx.args[LIBRARY_NAMES[name]]
+    ctx.save_for_backward(saved.state, saved.intersections,
+                          *(tensors[name] for name in ctx.read))
+
+
+def _gradients(ctx, grads, wanted):
+    """Gradients by input name of a node's saved frame."""
+    if ctx.info is None:  # no Gaussian, nothing ran
+        return {name: torch.zeros(ctx.shapes[name], device=ctx.device) for name in wanted}
+    state, intersections, *read = ctx.saved_tensors
+    args = {**ctx.args, **{LIBRARY_NAMES[name]: tensor for name, tensor in zip(ctx.read, read)}}
+    upstream = {OUTPUTS[name].source: grad for name, grad in zip(ctx.variant.returns, grads)
+                if OUTPUTS[name].differentiable}
+    saved = _raster.SavedRaster(state, intersections, ctx.info)
+    try:
+        found = _render.backward(saved, args, upstream, ctx.shapes, wanted)
+        _synchronize(ctx.settings, ctx.device)
+        return found
+    except Exception:
+        if _writes_snapshot(ctx.variant, ctx.settings):
+            _snapshot("snapshot_bw.dump", (*grads, *read, ctx.settings))
+        raise
+
+
+def _draw(variant, settings, tensors, save):
+    try:
+        results = _render.forward(variant, settings, tensors, save)
+        _synchronize(settings, tensors["means3D"].device)
+        return results
+    except Exception:
+        if _writes_snapshot(variant, settings):
+            values = {**tensors, **{name: getattr(settings, name) for name in variant.fields}}
+            _snapshot("snapshot_fw.dump",
+                      [values.get(name) for name in raw_arguments(variant)])
+        raise
+
+
+def _synchronize(settings, device):
+    """With debug an error of a kernel shows in the call that launched it."""
+    if getattr(settings, "debug", False) and device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def _writes_snapshot(variant, settings):
+    return variant.writes_snapshots and getattr(settings, "debug", False)
+
+
+def _snapshot(path, arguments):
+    torch.save(cpu_deep_copy_tuple(arguments), path)
+    warnings.warn(f"diff_gaussian_rasterization: failed; its arguments are in {path}",
+                  RuntimeWarning, stacklevel=2)
+
+
+def _is_recorded(tensors):
+    return torch.is_grad_enabled() and any(
+        isinstance(tensor, torch.Tensor) and tensor.requires_grad for tensor in tensors.values())
+
+
+def render(function, variant, settings, tensors):
+    """The results of a variant, through the autograd node only where gradients are wanted."""
+    if _is_recorded(tensors):
+        return function.apply(*tensors.values(), settings)
+    results, _, _ = _draw(variant, settings, tensors, False)
+    return tuple(results[name] for name in variant.returns)
+
+
+def make_rasterize_gaussians(variant, function):
+    """rasterize_gaussians(*inputs, raster_settings) of a variant, of all of them for None."""
+
+    def rasterize_gaussians(*args, **kwargs):
+        names = variant.inputs if variant else None
+        if names is None:
+            settings = kwargs["raster_settings"] if "raster_settings" in kwargs else args[-1]
+            count = len(args) + len(kwargs) - 1
+            chosen = variant_of(settings)
+            names = SPLIT if "dc" in kwargs else _input_names(chosen, count)
+        else:
+            chosen = variant
+        bound = _signature(names).bind(*args, **kwargs).arguments
+        settings = bound.pop("raster_settings")
+        return render(function, chosen, settings, dict(bound))
+
+    if variant:
+        rasterize_gaussians.__signature__ = _signature(variant.inputs)
+    rasterize_gaussians.__module__ = _MODULE
+    rasterize_gaussians.__qualname__ = "rasterize_gaussians"
+    return rasterize_gaussians
+
+
+def _signature(names):
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return inspect.Signature([inspect.Parameter(name, kind) for name in (*names,
+                                                                         "raster_settings")])
+
+
+class _Rasterizer(torch.nn.Module):
+    """Draws Gaussians as the camera of its settings sees them.
+
+    forward takes means3D [P, 3], means2D [P, 3] (not read; its gradient is that of the
+    projected centres, in units of half the image), opacities [P, 1], and one of shs
+    [P, M, 3] or colors_precomp [P, 3], and one of scales [P, 3] with rotations [P, 4]
+    (w x y z, not normalised) or cov3D_precomp [P, 6]: float32, on one device.
+    """
+
+    variant = None
+    _function = None
+
+    def __init__(self, raster_settings):
+        super().__init__()
+        self.raster_settings = raster_settings
+
+    def markVisible(self, positions):  # noqa: N802
+        """positions [P, 3] -> bool [P], whether they lie beyond the near plane (z > 0.2)."""
+        return mark_visible(positions, self.raster_settings.viewmatrix)
+
+    def _draw(self, means3D, means2D, opacities, shs, colors_precomp, scales, rotations,  # noqa
+              cov3D_precomp, **more):  # noqa: N803
+        if (shs is None) == (colors_precomp is None):
+            raise Exception("provide exactly one of either SHs or precomputed colors")
+        if cov3D_precomp is None:
+            good = scales is not None and rotations is not None
+        else:
+            good = scales is None and rotations is None
+        if not good:
+            raise Exception("provide exactly one of either scale/rotation pair or precomputed 3D "
+                            "covariance")
+        settings = self.raster_settings
+        variant = self.variant or variant_of(settings)
+        if variant.is_split and shs is not None and more.get("dc") is None:
+            raise Exception("provide dc with shs, which holds the coefficients after the first")
+        tensors = {"means3D": means3D, "means2D": means2D}
+        if variant.is_split or more.get("dc") is not None:
+            tensors["dc"] = more.get("dc")
+        tensors.update(sh=shs, colors_precomp=colors_precomp, opacities=opacities, scales=scales,
+                       rotations=rotations, cov3Ds_precomp=cov3D_precomp)
+        if variant.inputs is POSED:
+            tensors.update(theta=more.get("theta"), rho=more.get("rho"))
+        return render(self._function, variant, settings, tensors)
+
+
+class _Plain(_Rasterizer):
+    def forward(self, means3D, means2D, opacities, shs=None, colors_precomp=None,  # noqa: N803
+                scales=None, rotations=None, cov3D_precomp=None):  # noqa: N803
+        return self._draw(means3D, means2D, opacities, shs, colors_precomp, scales, rotations,
+                          cov3D_precomp)
+
+
+class _Split(_Rasterizer):
+    def forward(self, means3D, means2D, opacities, dc=None, shs=None,  # noqa: N803
+                colors_precomp=None, scales=None, rotations=None, cov3D_precomp=None):  # noqa
+        return self._draw(means3D, means2D, opacities, shs, colors_precomp, scales, rotations,
+                          cov3D_precomp, dc=dc)
+
+
+class _Posed(_Rasterizer):
+    def forward(self, means3D, means2D, opacities, shs=None, colors_precomp=None,  # noqa: N803
+                scales=None, rotations=None, cov3D_precomp=None, theta=None, rho=None):  # noqa
+        return self._draw(means3D, means2D, opacities, shs, colors_precomp, scales, rotations,
+                          cov3D_precomp, theta=theta, rho=rho)
+
+
+class _Any(_Rasterizer):
+    """The settings decide; dc is a keyword except where they say that it comes by position."""
+
+    def forward(self, means3D, means2D, opacities, *args, **kwargs):  # noqa: N803
+        variant = variant_of(self.raster_settings)
+        forward = _BASES[variant.inputs].forward
+        dc = {} if variant.is_split else {"dc": kwargs.pop("dc", None)}
+        if dc.get("dc") is not None:
+            forward = _forward_with_dc
+            kwargs.update(dc)
+        return forward(self, means3D, means2D, opacities, *args, **kwargs)
+
+
+def _forward_with_dc(self, means3D, means2D, opacities, shs=None, colors_precomp=None,  # noqa
+                     scales=None, rotations=None, cov3D_precomp=None, *, dc):  # noqa: N803
+    return self._draw(means3D, means2D, opacities, shs, colors_precomp, scales, rotations,
+                      cov3D_precomp, dc=dc)
+
+
+_BASES = {PLAIN: _Plain, SPLIT: _Split, POSED: _Posed}
+
+
+def make_rasterizer(variant, function):
+    """The class GaussianRasterizer of a variant, of all of them for None."""
+    base = _BASES[variant.inputs] if variant else _Any
+    return type("GaussianRasterizer", (base,), {
+        "__module__": _MODULE, "__doc__": _Rasterizer.__doc__, "variant": variant,
+        "_function": function})
+
+
+@torch.no_grad()
+def mark_visible(means3D, viewmatrix, projmatrix=None):  # noqa: N803
+    """means3D [P, 3] -> bool [P], whether they lie beyond the near plane; projmatrix: unused."""
+    _render.check_float("markVisible", "positions", means3D)
+    return _raster.mark_visible(means=means3D, view=viewmatrix.reshape(4, 4))

@@ -1,0 +1,123 @@
+"""diff_gaussian_rasterization._C: the functions below the Python layer.
+
+Which variant a call means where none is installed follows from the number of its
+arguments and from which of them are tensors.
+"""
+
+from __future__ import annotations
+
+from array import array
+from types import SimpleNamespace
+
+import torch
+
+from .._raster import SavedRaster
+from . import _render
+from ._variants import LIBRARY_NAMES, OUTPUTS, POSED, VARIANTS, raw_arguments
+
+_NUMBERS = {"scale_modifier", "tanfovx", "tanfovy", "image_height", "image_width", "sh_degree",
+            "prefiltered", "antialiasing", "debug", "num_rendered", "num_buckets"}
+_GRADIENT_ORDER = ("means2D", "colors_precomp", "opacities", "means3D", "cov3Ds_precomp", "dc",
+                   "sh", "scales", "rotations", "theta", "rho")
+_TAILS = {"means2D": (3,), "colors_precomp": (3,), "opacities": (1,), "means3D": (3,),
+          "cov3Ds_precomp": (6,), "scales": (3,), "rotations": (4,)}
+
+
+def _bind(function, variant, layout, args):
+    """(variant, argument by name).  variant None: the first whose layout fits."""
+    candidates = (variant,) if variant else VARIANTS.values()
+    kinds = tuple(value is None or isinstance(value, torch.Tensor) for value in args)
+    for candidate in candidates:
+        names = layout(candidate)
+        if kinds == tuple(name not in _NUMBERS for name in names):
+            return candidate, dict(zip(names, args))
+    if variant:
+        raise TypeError(f"{function}: {len(args)} arguments, expected {', '.join(names)}")
+    raise TypeError(f"{function}: {len(args)} arguments of kinds that no variant takes")
+
+
+def _split_arguments(variant, values):
+    """(settings, tensors by input name)"""
+    tensors = {name: values.get(name) for name in variant.inputs}
+    fields = {name: value for name, value in values.items() if name not in tensors}
+    fields.setdefault("prefiltered", False)
+    return SimpleNamespace(**fields), tensors
+
+
+def _bytes(tensor):
+    return tensor.detach().contiguous().view(-1).view(torch.uint8)
+
+
+def make_rasterize_gaussians(variant):
+    """_C.rasterize_gaussians of a variant, of all of them for None."""
+
+    @torch.no_grad()
+    def rasterize_gaussians(*args):
+        chosen, values = _bind("rasterize_gaussians", variant, raw_arguments, args)
+        settings, tensors = _split_arguments(chosen, values)
+        results, saved, _ = _render.forward(chosen, settings, tensors, True)
+        nothing = torch.empty(0, dtype=torch.uint8, device=tensors["means3D"].device)
+        results.update(num_rendered=0, num_buckets=0, geom=nothing, binning=nothing, img=nothing,
+                       sample=nothing)
+        if saved is not None:
+            # The original's backward is not given the opacities; ours reads them.
+            geom = torch.cat((saved.state, _bytes(tensors["opacities"])))
+            info = torch.frombuffer(bytearray(array("Q", saved.info).tobytes()),
+                                    dtype=torch.uint8)
+            results.update(num_rendered=saved.pairs, geom=geom, binning=saved.intersections,
+                           img=info)
+        return tuple(results[name] for name in chosen.raw_returns)
+
+    return _named(rasterize_gaussians, "rasterize_gaussians")
+
+
+def make_rasterize_gaussians_backward(variant):
+    """_C.rasterize_gaussians_backward of a variant, of all of them for None."""
+
+    @torch.no_grad()
+    def rasterize_gaussians_backward(*args):
+        chosen, values = _bind("rasterize_gaussians_backward", variant,
+                               lambda candidate: candidate.raw_backward, args)
+        upstream = {name[5:]: values.pop(name) for name in tuple(values)
+                    if name.startswith("grad_")}
+        values["image_height"], values["image_width"] = upstream["color"].shape[1:]
+        settings, tensors = _split_arguments(chosen, values)
+        wanted = [name for name in _GRADIENT_ORDER if name in chosen.inputs]
+        shapes = _shapes(wanted, tensors)
+        if tensors["means3D"].shape[0] == 0:
+            return tuple(tensors["means3D"].new_zeros(shapes[name]) for name in wanted)
+        saved, tensors["opacities"] = _unpack(values)
+        args = _render.library_args(chosen, settings, tensors)
+        upstream = {OUTPUTS[name].source: grad for name, grad in upstream.items()
+                    if _render.given(grad)}
+        found = _render.backward(saved, args, upstream, shapes, wanted)
+        return tuple(found[name] for name in wanted)
+
+    return _named(rasterize_gaussians_backward, "rasterize_gaussians_backward")
+
+
+def _shapes(wanted, tensors):
+    """Of every gradient, of absent inputs too."""
+    count = tensors["means3D"].shape[0]
+    shapes = {name: (count, *_TAILS[name]) for name in wanted if name in _TAILS}
+    shapes["sh"] = tuple(tensors["sh"].shape) if _render.given(tensors["sh"]) else (count, 0, 3)
+    shapes["dc"] = (count, 1, 3)
+    shapes["theta"] = shapes["rho"] = (1, 3)
+    return shapes
+
+
+def _unpack(values):
+    """(SavedRaster, opacities [P, 1]) from the buffers of rasterize_gaussians."""
+    count = values["means3D"].shape[0]
+    info = array("Q")
+    info.frombytes(bytes(values["img"].cpu().tolist()))
+    geom = values["geom"]
+    state, rest = geom[:geom.shape[0] - 4 * count], geom[geom.shape[0] - 4 * count:]
+    opacities = rest.clone().view(torch.float32).view(count, 1)
+    return SavedRaster(state, values["binning"], tuple(info)), opacities
+
+
+def _named(function, name):
+    function.__module__ = "diff_gaussian_rasterization._C"
+    function.__name__ = function.__qualname__ = name
+    return function
