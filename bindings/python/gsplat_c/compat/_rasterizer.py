@@ -241,12 +241,12 @@ class _Any(_Rasterizer):
     """The settings decide; dc is a keyword except where they say that it comes by position."""
 
     def forward(self, means3D, means2D, opacities, *args, **kwargs):  # noqa: N803
-        variant = variant_of(self.raster_settings)
-        forward = _BASES[variant.inputs].forward
-        dc = {} if variant.is_split else {"dc": kwargs.pop("dc", None)}
-        if dc.get("dc") is not None:
-            forward = _forward_with_dc
-            kwargs.update(dc)
+        forward = _BASES[variant_of(self.raster_settings).inputs].forward
+        if forward is _Plain.forward and "dc" in kwargs:
+            if kwargs["dc"] is None:
+                del kwargs["dc"]
+            else:
+                forward = _forward_with_dc
         return forward(self, means3D, means2D, opacities, *args, **kwargs)
 
 

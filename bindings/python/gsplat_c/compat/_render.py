@@ -88,13 +88,14 @@ def library_args(variant, settings, tensors):
 
 
 def _shape(letters, sizes):
-    return [sizes.get(letter) if letter in sizes else int(letter) for letter in letters]
+    return [sizes[letter] if letter in sizes else int(letter) for letter in letters]
 
 
 def make_results(variant, settings, tensors, zero):
     """New tensors for every result, by name; zero: filled with it, not left to be written."""
     means = tensors["means3D"]
-    sizes = {"H": index(settings.image_height), "W": index(settings.image_width),
+    # A size that is not positive is the library's to refuse.
+    sizes = {"H": max(index(settings.image_height), 0), "W": max(index(settings.image_width), 0),
              "P": means.shape[0]}
     has_weights = pixel_weights(settings) is not None
     results = {}
@@ -135,8 +136,6 @@ def forward(variant, settings, tensors, save):
         _raster.rasterize(outputs=(), out=out, **weighted, **args)
     for name, source in copies.items():
         results[name].copy_(out[source])
-    if getattr(settings, "debug", False) and args["means"].is_cuda:
-        torch.cuda.synchronize(args["means"].device)
     return results, saved, args
 
 

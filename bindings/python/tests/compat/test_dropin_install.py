@@ -1,0 +1,147 @@
+"""Which modules an import statement finds, and when installing is refused."""
+
+import importlib
+import importlib.util
+import os
+import subprocess
+import sys
+import types
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+
+from gsplat_c import compat
+
+NAMES = ("diff_gaussian_rasterization", "diff_gaussian_rasterization._C", "simple_knn",
+         "simple_knn._C", "fused_ssim", "fused_ssim_cuda")
+SHIMS = Path(compat.__file__).parents[2] / "shims"
+
+
+def test_variant_names():
+    assert compat.variants == ("auto", "2023", "2024-08", "2024", "2024-accel",
+                               "taming-rasterizer", "taming", "w-depth", "w-pose", "depth-alpha")
+
+
+def test_install():
+    assert compat.install() == "auto"
+    for name in NAMES:
+        module = importlib.import_module(name)
+        assert module is sys.modules[name] and module.__gsplat_c__
+        assert importlib.util.find_spec(name).name == name
+    from diff_gaussian_rasterization import GaussianRasterizer, _C
+    from fused_ssim import fused_ssim
+    from simple_knn._C import distCUDA2
+
+    assert GaussianRasterizer and _C.mark_visible and fused_ssim and distCUDA2
+    compat.uninstall()
+    assert not any(name in sys.modules for name in NAMES)
+    compat.uninstall()
+
+
+def test_install_twice():
+    compat.install("w-pose")
+    first = {name: sys.modules[name] for name in NAMES}
+    assert compat.install("w-pose") == compat.install() == "w-pose"
+    assert all(sys.modules[name] is module for name, module in first.items())
+    assert compat.install("2024") == "2024"
+    import diff_gaussian_rasterization as dgr
+
+    assert dgr is not first["diff_gaussian_rasterization"]
+    assert "antialiasing" in dgr.GaussianRasterizationSettings._fields
+    compat.install("w-pose")
+    assert sys.modules["diff_gaussian_rasterization"] is first["diff_gaussian_rasterization"]
+
+
+def test_wrong_names(monkeypatch):
+    with pytest.raises(ValueError, match="variant is 'w_pose', expected one of auto, 2023"):
+        compat.install("w_pose")
+    monkeypatch.setenv("GSPLAT_C_COMPAT", "newest")
+    with pytest.raises(ValueError, match="GSPLAT_C_COMPAT is 'newest', expected one of"):
+        compat.install()
+    assert not any(name in sys.modules for name in NAMES)
+    assert compat.install("2023") == "2023"
+
+
+def test_environment(monkeypatch):
+    monkeypatch.setenv("GSPLAT_C_COMPAT", "depth-alpha")
+    assert compat.install() == "depth-alpha"
+    assert compat.install("2023") == "2023"  # what is written in the code counts more
+    assert compat.install() == "depth-alpha"
+    monkeypatch.setenv("GSPLAT_C_COMPAT", "")
+    compat.uninstall()
+    assert compat.install() == "auto"
+
+
+@pytest.mark.parametrize("name", ["diff_gaussian_rasterization", "simple_knn._C", "fused_ssim",
+                                  "fused_ssim_cuda", "simple_knn"])
+def test_the_original_was_imported(monkeypatch, name):
+    original = types.ModuleType(name)
+    original.__file__ = "/somewhere/original.py"
+    monkeypatch.setitem(sys.modules, name, original)
+    with pytest.raises(ImportError, match=f"{name} is already imported from /somewhere"):
+        compat.install()
+    assert sys.modules[name] is original
+    assert [other for other in NAMES if other in sys.modules] == [name]
+    compat.uninstall()
+    assert sys.modules[name] is original
+
+
+def run(code, **environment):
+    path = [str(SHIMS / folder) for folder in os.listdir(SHIMS)]
+    path.append(str(Path(compat.__file__).parents[2]))
+    return subprocess.run(
+        [sys.executable, "-c", code], text=True, capture_output=True, timeout=120,
+        env={**os.environ, **environment, "PYTHONPATH": os.pathsep.join(path)})
+
+
+def test_modules_on_the_path():
+    code = """
+import warnings
+warnings.simplefilter("error")
+import torch
+from diff_gaussian_rasterization import GaussianRasterizationSettings, _C
+import diff_gaussian_rasterization as dgr, fused_ssim, fused_ssim_cuda
+from simple_knn._C import distCUDA2
+import gsplat_c.compat, simple_knn, copy, pickle
+print(dgr.__file__.rpartition("shims")[2], GaussianRasterizationSettings._fields[-1])
+assert dgr.__gsplat_c__ and _C.__gsplat_c__ and fused_ssim.__gsplat_c__
+assert hasattr(_C, "fusedssim") and fused_ssim_cuda.fusedssim
+settings = GaussianRasterizationSettings(*range(13))
+assert pickle.loads(pickle.dumps(settings)) == settings == copy.deepcopy(settings)
+print(distCUDA2(torch.eye(4, 3)).shape)
+assert gsplat_c.compat.install() == "2024-accel"
+import diff_gaussian_rasterization as again
+assert again.GaussianRasterizer is dgr.GaussianRasterizer
+"""
+    done = run(code, GSPLAT_C_COMPAT="2024-accel")
+    assert done.returncode == 0, done.stderr
+    assert "diff_gaussian_rasterization/__init__.py antialiasing" in done.stdout
+    assert "torch.Size([4])" in done.stdout
+
+
+def test_wrong_environment_on_the_path():
+    done = run("import diff_gaussian_rasterization", GSPLAT_C_COMPAT="2025")
+    assert done.returncode and "GSPLAT_C_COMPAT is '2025'" in done.stderr
+
+
+def test_torch_is_not_imported_before_it_is_needed():
+    code = "import sys, gsplat_c, gsplat_c.compat; print('torch' in sys.modules)"
+    assert run(code).stdout.strip() == "False"
+
+
+@pytest.mark.skipif(sys.version_info < (3, 10), reason="no packages_distributions()")
+def test_rivals_are_named(monkeypatch):
+    import importlib.metadata
+
+    monkeypatch.setattr(importlib.metadata, "packages_distributions",
+                        lambda: {"fused_ssim": ["fused-ssim", "gsplat-c-fused-ssim"]})
+    monkeypatch.setitem(sys.modules, "fused_ssim", types.ModuleType("fused_ssim"))
+    with pytest.warns(RuntimeWarning, match="fused-ssim, gsplat-c-fused-ssim"):
+        compat.provide("fused_ssim")
+    monkeypatch.setitem(sys.modules, "simple_knn._C", types.ModuleType("simple_knn._C"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        compat.provide("simple_knn._C")
+    assert sys.modules["simple_knn._C"].distCUDA2(torch.eye(4, 3)).shape == (4,)
