@@ -13,7 +13,7 @@ import torch
 
 from .._raster import SavedRaster
 from . import _render
-from ._variants import LIBRARY_NAMES, OUTPUTS, POSED, VARIANTS, raw_arguments
+from ._variants import OUTPUTS, VARIANTS, raw_arguments
 
 _NUMBERS = {"scale_modifier", "tanfovx", "tanfovy", "image_height", "image_width", "sh_degree",
             "prefiltered", "antialiasing", "debug", "num_rendered", "num_buckets"}

@@ -188,13 +188,16 @@ def test_median_depth_callers(use, device):
     assert torch.equal(again, image) and not torch.allclose(other, image)
 
 
-def test_ignored_gradients_are_zero(use, device):
-    modules = use("w-depth")
+@pytest.mark.parametrize("variant, place", [("w-depth", 2), ("w-pose", 3), ("taming", 7)])
+def test_ignored_gradients_are_zero(use, device, variant, place):
+    """Of the median depth, the opacity and the statistics."""
+    modules = use(variant)
     leaves = gaussians(10, device)
-    settings = settings_of(modules, "w-depth", Camera(device))
-    args = arguments(leaves, False)
-    _, _, depth = modules.dgr.GaussianRasterizer(settings)(**args)
-    depth.sum().backward()
+    settings = settings_of(modules, variant, Camera(device))
+    args = arguments(leaves, variant in SPLIT)
+    results = modules.dgr.GaussianRasterizer(settings)(**args)
+    assert (results[place] > 0).any()
+    results[place].sum().backward()
     assert (leaves["means"].grad == 0).all() and (args["means2D"].grad == 0).all()
 
 
