@@ -96,7 +96,8 @@ def _gradients(ctx, grads, wanted):
         return found
     except Exception:
         if _writes_snapshot(ctx.variant, ctx.settings):
-            _snapshot("snapshot_bw.dump", (*grads, *read, ctx.settings))
+            _snapshot("snapshot_bw.dump",
+                      (*grads, *read, *_field_values(ctx.variant, ctx.settings).values()))
         raise
 
 
@@ -107,7 +108,7 @@ def _draw(variant, settings, tensors, save):
         return results
     except Exception:
         if _writes_snapshot(variant, settings):
-            values = {**tensors, **{name: getattr(settings, name) for name in variant.fields}}
+            values = {**tensors, **_field_values(variant, settings)}
             _snapshot("snapshot_fw.dump",
                       [values.get(name) for name in raw_arguments(variant)])
         raise
@@ -121,6 +122,10 @@ def _synchronize(settings, device):
 
 def _writes_snapshot(variant, settings):
     return variant.writes_snapshots and getattr(settings, "debug", False)
+
+
+def _field_values(variant, settings):
+    return {name: getattr(settings, name, None) for name in variant.fields}
 
 
 def _snapshot(path, arguments):

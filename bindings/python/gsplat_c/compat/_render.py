@@ -44,13 +44,17 @@ def _camera(settings, name, shape):
     """A small tensor of the settings, without its gradient and its strides."""
     value = getattr(settings, name)
     check_float(_WHERE, name, value)
-    size = 1
-    for length in shape:
-        size *= length
-    if value.numel() != size:
-        raise argument_error("SHAPE", f"{_WHERE}: {name} has shape {tuple(value.shape)}, expected "
-                                      f"{list(shape)}")
-    return value.detach().reshape(shape).contiguous()
+    if value.requires_grad:
+        value = value.detach()
+    if value.shape != shape:
+        size = 1
+        for length in shape:
+            size *= length
+        if value.numel() != size:
+            raise argument_error("SHAPE", f"{_WHERE}: {name} has shape {tuple(value.shape)}, "
+                                          f"expected {list(shape)}")
+        value = value.reshape(shape)
+    return value if value.is_contiguous() else value.contiguous()
 
 
 def pixel_weights(settings):
@@ -60,7 +64,10 @@ def pixel_weights(settings):
 
 
 def library_args(variant, settings, tensors):
-    """Keyword arguments of gsplat_c.rasterize.  tensors: input by name, absent ones too."""
+    """Keyword arguments of gsplat_c.rasterize, to be called where autograd does not record.
+
+    tensors: input by name, absent ones too.
+    """
     args = {
         "width": index(settings.image_width), "height": index(settings.image_height),
         "tan_fovx": float(settings.tanfovx), "tan_fovy": float(settings.tanfovy),
@@ -77,7 +84,7 @@ def library_args(variant, settings, tensors):
         library_name = LIBRARY_NAMES.get(name)
         if library_name is not None and name != "means2D" and given(tensor):
             check_float(_WHERE, name, tensor)
-            args[library_name] = tensor.detach()
+            args[library_name] = tensor
     if "colors" in args:
         args.pop("sh", None)
         args.pop("sh_dc", None)

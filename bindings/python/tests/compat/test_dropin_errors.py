@@ -169,6 +169,24 @@ def test_debug_leaves_a_snapshot(use, tmp_path, monkeypatch, variant):
         assert torch.equal(saved[1], args["means3D"]) and torch.equal(saved[4], wrong["scales"])
 
 
+def test_debug_of_a_backward(use, tmp_path, monkeypatch):
+    from gsplat_c import _raster
+
+    def fail(*args, **kwargs):
+        raise RuntimeError("failed on purpose")
+
+    monkeypatch.chdir(tmp_path)
+    args = arguments(gaussians(5), False)
+    color = draw(use("2023"), "2023", args, debug=True)[0]
+    monkeypatch.setattr(_raster, "rasterize_backward", fail)
+    with pytest.warns(RuntimeWarning, match="snapshot_bw.dump"):
+        with pytest.raises(RuntimeError, match="on purpose"):
+            color.sum().backward()
+    saved = torch.load(tmp_path / "snapshot_bw.dump", weights_only=False)
+    assert torch.equal(saved[0], torch.ones_like(color)) and torch.equal(saved[2], args["means3D"])
+    assert saved[-1] is True and saved[4].shape == (5, 1)
+
+
 def test_no_second_derivative(use):
     args = arguments(gaussians(5), False)
     color = draw(use("2023"), "2023", args)[0]
