@@ -280,3 +280,25 @@ def test_zero_quaternion_and_large_opacity_are_legal(use):
         smaller = modules.dgr.GaussianRasterizer(settings)(**arguments(leaves, False))[1]
     assert torch.isfinite(image).all() and (radii > smaller).all()
     assert math.isfinite(image.sum().item())
+
+
+def test_saved_tensors_may_be_packed(use, device):
+    modules, leaves = use("2024"), gaussians(10, device)
+    settings = settings_of(modules, "2024", Camera(device))
+    rasterizer = modules.dgr.GaussianRasterizer(settings)
+    rasterizer(**arguments(leaves, False))[0].sum().backward()
+    wanted, leaves["means"].grad = leaves["means"].grad, None
+    packed = []
+
+    def pack(tensor):
+        packed.append(tensor.dtype)
+        return torch.cat((tensor.flatten()[:1], tensor.flatten())).cpu(), tensor.shape
+
+    def unpack(kept):
+        flat, shape = kept
+        return flat.to(device)[1:].view(shape)
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
+        rasterizer(**arguments(leaves, False))[0].sum().backward()
+    assert torch.uint8 in packed and torch.float32 in packed
+    torch.testing.assert_close(leaves["means"].grad, wanted)
