@@ -3,8 +3,11 @@
 #include <string.h>
 
 /* Bins of 32x16 pixels, or 16x16 where Gaussians outnumber pixels and so are small: within
- * a few percent of the best choice for every scene measured, see docs/performance.md. */
+ * a few percent of the best choice for every scene measured, see docs/performance.md.  In
+ * compat they are the original's tiles: blending asks for the ellipse alone, so that it is
+ * the lists that keep a splat out of tiles that the original does not draw it in. */
 static int32_t shift_x_of(const gsc__raster *raster) {
+    if (raster->flags & GSC_RASTER_COMPAT_3DGS) return 4;
     return raster->gaussians > (int64_t)raster->width * raster->height ? 4 : 5;
 }
 #define SHIFT_Y 4
