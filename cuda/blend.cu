@@ -115,8 +115,7 @@ static __device__ __forceinline__ void blend(const gsc_k_blend &args, const gsc_
         gsc__copy_wait<1>();
         const uint32_t records = stage + buffer, record = records + lane_bytes;
         const float4 a = gsc__load_shared(record), b = gsc__load_shared(record + 16);
-        const bool valid =
-            (first + own < length) & gsc__draws(gsc__load_shared1(record + 32));
+        const bool valid = (first + own < length) & gsc__draws(gsc__load_shared1(record + 32));
         const gsc__oval oval = gsc__make_affine(record, a, b, place);
         if (depths) gsc__store_third(record, z, 1 / z, 0);
         uint32_t hits = gsc__own_hits<rows == 1>(oval, place, valid);

@@ -63,21 +63,16 @@ static __device__ __forceinline__ void add_product(float *sum, float x, float y,
     *sum = first ? x * y : fmaf(x, y, *sum);
 }
 
-/* How the moments of a lane's pixels are added up.  Along a column of four u is affine in
- * v, so that the moments of v give those of u; with one pixel that saves nothing. */
-template <int rows, bool depths> struct moments {
-    static constexpr bool by_slope = rows > 1 && !depths;
-};
-
-/* One record for the lane's pixels: sums of GSC__SUMS, see kernels.h.  Returns whether a
- * pixel saw the record. */
+/* One record for the lane's pixels: sums of GSC__SUMS, see kernels.h.  Along a column of
+ * four pixels u is affine in v, so that the moments of v give those of u; with one pixel
+ * that saves nothing.  Returns whether a pixel saw the record. */
 template <int rows, bool depths, bool absolute>
 static __device__ __forceinline__ bool unblend_record(const gsc_k_unblend &args, const float4 &a,
                                                       const float4 &b, const float4 &c,
                                                       const gsc__place &place, uint32_t position,
                                                       pixel_state<rows, depths> &p, float *sums) {
-    constexpr bool by_slope = moments<rows, depths>::by_slope;
-    const float z = depths ? c.z : 0, inverse_z = depths ? c.w : 0;
+    constexpr bool by_slope = rows > 1;
+    const float z = depths ? c.w : 0, inverse_z = depths ? gsc__rcp_fast(z) : 0;
     float u[rows], v[rows];
     gsc__affine<rows>(a, b, place, u, v);
     bool seen = false;
@@ -117,7 +112,8 @@ static __device__ __forceinline__ bool unblend_record(const gsc_k_unblend &args,
         }
     }
     if (by_slope) {
-        const float u_start = fmaf(a.z, (float)place.lane_x, c.z), slope = c.w;
+        const float u_start = fmaf(a.z, (float)place.lane_x, c.z);
+        const float slope = depths ? a.w * gsc__rcp_fast(b.x) : c.w;
         sums[1] = fmaf(u_start, sums[0], slope * sums[2]);
         sums[4] = fmaf(u_start, sums[2], slope * sums[5]);
         sums[3] = fmaf(u_start, sums[1], slope * sums[4]);
@@ -241,7 +237,7 @@ static __device__ __forceinline__ void unblend(const gsc_k_unblend &args, const 
         const bool valid = (first + lane < length) & gsc__draws(gsc__load_shared1(record + 32));
         const gsc__oval oval = gsc__make_affine(record, a, b, place);
         const float start = -a.z * (a.x - (float)place.x);
-        gsc__store_third(record, __uint_as_float(now), depths ? z : start, depths ? 1 / z : oval.k);
+        gsc__store_third(record, __uint_as_float(now), start, depths ? z : oval.k);
         uint32_t hits = gsc__own_hits<rows == 1>(oval, place, valid);
         /* Beyond the block's deepest pixel nothing counts. */
         if (rows > 1) {
@@ -276,7 +272,9 @@ extern "C" __global__ void __launch_bounds__(GSC__BLEND_BLOCK)
     unblend_warp<false, false>(args, stages);
 }
 
-extern "C" __global__ void __launch_bounds__(GSC__BLEND_BLOCK)
+/* 80 registers hold it without spilling, and leave room for a fifth more warps than what the
+ * compiler takes by itself. */
+extern "C" __global__ void __launch_bounds__(GSC__BLEND_BLOCK, 768 / GSC__BLEND_BLOCK)
     gsc_unblend_depths(const __grid_constant__ gsc_k_unblend args) {
     __shared__ gsc__stage stages[WARPS];
     unblend_warp<true, false>(args, stages);

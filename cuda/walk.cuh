@@ -72,8 +72,10 @@ static __device__ __forceinline__ uint32_t gsc__stage_open(gsc__stage *stages, u
     const uint32_t stage = gsc__shared_address(stages + warp);
     if (gsc__lane() < 6) {
         const uint32_t part = gsc__lane() % 3, batch = gsc__lane() / 3;
-        gsc__store_shared(stage + batch * BATCH_BYTES + 16 * part,
-                          make_float4(0, part == 1 ? -1e30f : 0, 0, 0));
+        /* Ones where a pass divides. */
+        gsc__store_shared(
+            stage + batch * BATCH_BYTES + 16 * part,
+            make_float4(part == 1 ? 1 : 0, part == 1 ? -1e30f : 0, 0, part == 2 ? 1 : 0));
     }
     return stage + 3 * 16;
 }
