@@ -3,6 +3,7 @@
  * goes to, what waits, and tensors of the wrong device. */
 
 #include "fake_driver.h"
+#include "../cuda/kernels.h"
 #include "raster_args_fixture.h"
 
 enum { PIXELS = CAMERAS * WIDTH * HEIGHT, STATE_BYTES = 1 << 15 };
@@ -297,6 +298,37 @@ static void tensors_elsewhere_are_refused(void **unused) {
     }
 }
 
+static const fake_launch *launch_of(const char *kernel) {
+    for (int i = 0; i < notes->launch_count; ++i)
+        if (strcmp(notes->launches[i].kernel, kernel) == 0) return &notes->launches[i];
+    fail_msg("%s was not launched", kernel);
+    return NULL;
+}
+
+/* Every warp that order_bins may ask for exists: those of all bins, and three more for each
+ * of a long list's. */
+static void blending_has_warps_for_long_lists(void **unused) {
+    static const struct {
+        gsc_status (*run)(void *stream);
+        const char *kernel;
+    } passes[] = {{render, "gsc_blend"}, {backward, "gsc_unblend"}};
+    (void)unused;
+    for (int i = 0; i < 2; ++i) {
+        gsc_k_order_bins order;
+        notes->launch_count = 0;
+        expect_ok(passes[i].run(NULL));
+        memcpy(&order, launch_of("gsc_order_bins")->args, sizeof order);
+        const int bins = order.grid.bins;
+        const int cells = (1 << order.grid.shift_x) / 16 * (1 << order.grid.shift_y) / 8;
+        const int most = (int)order.long_lists < bins ? (int)order.long_lists : bins;
+        const fake_launch *seen = launch_of(passes[i].kernel);
+        assert_int_equal(bins, order.grid.bins_x * order.grid.bins_y);
+        assert_int_equal(order.long_lists, 132 * 32 / cells + 1);
+        assert_true(seen->block[0] % 32 == 0);
+        assert_true((int)(seen->grid[0] * seen->block[0] / 32) >= (bins + 3 * most) * cells);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_current_context_stays, open_context, close_context),
@@ -309,6 +341,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_failed_launch_leaves_nothing_behind, open_context,
                                         close_context),
         cmocka_unit_test_setup_teardown(tensors_elsewhere_are_refused, open_context, close_context),
+        cmocka_unit_test_setup_teardown(blending_has_warps_for_long_lists, open_context,
+                                        close_context),
     };
     (void)cpu;
     (void)out;

@@ -81,6 +81,13 @@ def cases():
                      "sh_dc": np.ascontiguousarray(split[:, :1]), "sh_degree": 3}, ("color",))
     yield "large", ({**gaussians(60000, 17, size=0.03), **camera(640, 480),
                      "sh": sh(60000, 3, 9), "sh_degree": 3}, ("color", "alpha"))
+    # So many bins that some lists are long and others are not, whatever the device.
+    wide = {**gaussians(50000, 23, size=0.02), **camera(1920, 1080)}
+    wide["means"][:30000] = wide["means"][:30000] * 0.12 + np.float32([0.5, 0.2, 0])
+    wide["opacities"][:30000] *= 0.2
+    wide["colors"] = rng.random((50000, 3)).astype(np.float32)
+    yield "crowd", (wide, ("color",))
+    yield "crowd_depths", (wide, ("color", "alpha", "depth", "inv_depth"))
     yield "statistics", ({**basic, "colors": colors,
                           "pixel_weights": rng.random((131, 257)).astype(np.float32)},
                          ("color", "touched", "weight_sum", "weight_count", "weight_blend",

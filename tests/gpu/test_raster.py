@@ -54,8 +54,9 @@ def test_gradients(name):
         assert error < 2e-4, output
 
 
-def test_absolute_gradients():
-    args, outputs = CASES["colors"]
+@pytest.mark.parametrize("name", ["colors", "crowd"])
+def test_absolute_gradients(name):
+    args, outputs = CASES[name]
     cpu, cpu_saved, gpu, gpu_saved = both(args, ("color",))
     given = upstream(cpu)
     wrt = ["means2d", "means2d_abs"]
@@ -65,7 +66,7 @@ def test_absolute_gradients():
         assert relative(getattr(a, output), getattr(b, output)) < 2e-4
 
 
-@pytest.mark.parametrize("name", ["sh3", "median", "large", "cameras"])
+@pytest.mark.parametrize("name", ["sh3", "median", "large", "crowd_depths", "cameras"])
 def test_forward_is_reproducible(name):
     args, outputs = CASES[name]
     args = to_cuda(args)
@@ -76,7 +77,7 @@ def test_forward_is_reproducible(name):
             assert torch.equal(getattr(first, output), getattr(again, output))
 
 
-@pytest.mark.parametrize("name", ["sh3", "channels4", "cameras", "statistics"])
+@pytest.mark.parametrize("name", ["sh3", "channels4", "cameras", "crowd", "crowd_depths", "statistics"])
 def test_bands_have_the_same_bits(name):
     args, outputs = CASES[name]
     args = to_cuda(args)
