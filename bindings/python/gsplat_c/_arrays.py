@@ -147,6 +147,10 @@ class TorchArrays:
         return self.torch.empty(shape, dtype=self.dtypes[dtype], device=like.device)
 
     def bytes(self, size, like):
+        if like.is_cuda:  # whose allocator aligns to 512
+            memory = self.torch.empty(size, dtype=self.torch.uint8, device=like.device)
+            if memory.data_ptr() % 256 == 0:
+                return memory
         memory = self.torch.empty(size + 255, dtype=self.torch.uint8, device=like.device)
         start = -memory.data_ptr() % 256
         return memory[start:start + size]

@@ -215,7 +215,7 @@ def rasterize_forward(
             fail(status)
         plan = _plan(block, info)
         state = arrays.bytes(plan["state_bytes"], like)
-        state_view = pack_output(block, state, "state")
+        state_view = _bytes_view(block, start, state, "state", plan["state_bytes"])
         memory, scratch = _scratch(block, start, plan["forward_scratch_bytes"])
         status = lib.gsc_raster_project(start.context, start.args,
                                         _BUFFERS.pack(block, state_view, 0, scratch),
@@ -224,10 +224,11 @@ def rasterize_forward(
         if status:
             fail(status)
         plan = _plan(block, info)
-        lists = arrays.bytes(_list_bytes(plan, max_intersections_bytes), like)
+        size = _list_bytes(plan, max_intersections_bytes)
+        lists = arrays.bytes(size, like)
+        lists_view = _bytes_view(block, start, lists, "intersections", size)
         memory, scratch = _scratch(block, start, plan["forward_scratch_bytes"])
-        buffers = _BUFFERS.pack(block, state_view, pack_output(block, lists, "intersections"),
-                                scratch)
+        buffers = _BUFFERS.pack(block, state_view, lists_view, scratch)
         status = lib.gsc_raster_render(start.context, start.args, buffers, start.outputs, info, 0,
                                        start.stream)
         if status:
@@ -250,7 +251,12 @@ def _scratch(block, start, size):
     if start.device[0] == CPU or not size:
         return None, 0
     memory = start.arrays.bytes(size, start.like)
-    return memory, pack_output(block, memory, "scratch")
+    return memory, _bytes_view(block, start, memory, "scratch", size)
+
+
+def _bytes_view(block, start, memory, name, size):
+    """The view of what arrays.bytes() made, which needs none of the checks of others' arrays."""
+    return block.tensor(name, start.arrays.address(memory), start.device, (1, 8), (size,))
 
 
 def rasterize_backward(
