@@ -97,6 +97,11 @@ static __device__ __forceinline__ void gsc__list_range(const gsc__gpu_frame &fra
     *length = end > *begin ? (uint32_t)(end - *begin) : 0;
 }
 
+/* A frame that there is no room for has fewer records than visible Gaussians. */
+static __device__ __forceinline__ uint32_t gsc__record_count(const gsc__gpu_frame &frame) {
+    return min(frame.header->visible, frame.room);
+}
+
 /* By a record's rgb[2]: a NaN marks what must not be drawn. */
 static __device__ __forceinline__ bool gsc__draws(float blue) {
     return blue == blue;
@@ -134,6 +139,13 @@ static __device__ __forceinline__ void gsc__copy16(uint32_t to, const void *from
     asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(to), "f"(x.x), "f"(x.y), "f"(x.z),
                  "f"(x.w)
                  : "memory");
+#endif
+}
+static __device__ __forceinline__ void gsc__copy4(uint32_t to, const void *from) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
+#else
+    asm volatile("st.shared.f32 [%0], %1;" ::"r"(to), "f"(*(const float *)from) : "memory");
 #endif
 }
 static __device__ __forceinline__ void gsc__copy_commit() {

@@ -326,32 +326,86 @@ typedef struct gsc_k_unblend {
     const float *by_alpha; /* [H, W] or NULL, as those below */
     const float *by_depth;
     const float *by_inv_depth;
-    float *sums;      /* [N, GSC__SUMS] of the records */
+    float *sums;      /* [room, GSC__SUMS] of the records */
     float *by_colors; /* [N, channels] of the Gaussians, other than 3 channels */
+    /* reproducible: see sums.cuh */
+    uint64_t *fixed;       /* [room, GSC__SUMS] */
+    float *color_sums;     /* [room, color_width] of the records instead of by_colors, or NULL */
+    uint64_t *color_fixed; /* [room, color_width] */
+    uint32_t color_width;  /* channels, rounded up to a multiple of 4 */
 } gsc_k_unblend;
 
-/* A thread per record: gradients of its Gaussian and its share of the camera's. */
+/* Reproducible sums to floats, after both passes. */
+#define GSC__FINISH_BLOCK 256
+typedef struct gsc_k_finish_sums {
+    gsc__gpu_frame frame;
+    const uint64_t *fixed; /* [records, width] */
+    float *sums;           /* [records, width] in and out */
+    uint32_t width;
+} gsc_k_finish_sums;
+
+/* Adds them to the gradients of the records' Gaussians. */
+typedef struct gsc_k_finish_colors {
+    gsc__gpu_frame frame;
+    const uint64_t *fixed; /* [records, width] */
+    const float *sums;     /* [records, width] */
+    uint32_t width, channels;
+    float *by_colors; /* [N, channels] */
+} gsc_k_finish_colors;
+
+/* Zeroes the rows of the records. */
+#define GSC__CLEAR_BLOCK 256
+typedef struct gsc_k_clear_records {
+    gsc__gpu_frame frame;
+    void *to; /* [records, quads] of 16 bytes */
+    uint32_t quads;
+} gsc_k_clear_records;
+
+/* A block per piece: the gradients of its Gaussians and its share of the camera's.  What
+ * is overwritten is written for every Gaussian, what is not is added to for the visible
+ * ones. */
 #define GSC__UNPROJECT_BLOCK 128
 #define GSC__CAMERA_SHARES 15 /* 3x4 view, 3 position */
+
+/* Where a Gaussian's gradients stand in its row of results, in floats. */
+enum gsc__gpu_result {
+    GSC__RESULT_BASIS = 0,       /* [25] of spherical harmonics */
+    GSC__RESULT_ROTATION = 28,   /* [4] */
+    GSC__RESULT_SCALE = 32,      /* [3] */
+    GSC__RESULT_COVARIANCE = 28, /* [6] instead of the two */
+    GSC__RESULT_OPACITY = 35,
+    GSC__RESULT_MEAN = 36,       /* [3] */
+    GSC__RESULT_COLOR = 40,      /* [3] */
+    GSC__RESULT_MEAN2D = 44,     /* [2], and a zero */
+    GSC__RESULT_MEAN2D_ABS = 48, /* [2], and a zero */
+    GSC__RESULT_SIZE = 52
+};
+
+/* A wanted gradient: [N, width], or of SH coefficients [N, width / 3, 3] from `result` on. */
+typedef struct gsc__gpu_gradient {
+    float *to;
+    uint32_t width;
+    uint32_t used; /* the values of a row that are not always zero */
+    uint32_t result;
+    bool overwrite; /* instead of adding */
+} gsc__gpu_gradient;
+
+#define GSC__GRADIENTS_MAX 8
 typedef struct gsc_k_unproject {
     gsc__gpu_frame frame;
-    gsc__gpu_grid grid;
+    int64_t gaussians;
     float scale_modifier;
-    int32_t channels, sh_degree, sh_coefficients, ndc;
+    int32_t sh_degree, sh_coefficients;
     const float *means, *opacities, *scales, *rotations, *covariances, *sh, *sh_dc;
-    bool has_sh;
-    bool overwrite;    /* store the gradients instead of adding to them */
-    const float *sums; /* [N, GSC__SUMS] */
-    /* outputs or NULL */
-    float *by_means, *by_opacities, *by_scales, *by_rotations, *by_covariances;
-    float *by_colors; /* [N, 3] with 3 channels of colours */
-    float *by_sh, *by_sh_dc;
-    float *by_means2d, *by_means2d_abs; /* of this camera */
-    int32_t means2d_axes, means2d_abs_axes;
+    const float *sums; /* [room, GSC__SUMS] */
+    bool has_sh, ndc;
+    uint32_t gradients, sh_gradients;
+    gsc__gpu_gradient gradient[GSC__GRADIENTS_MAX], sh_gradient[2];
     double *shares; /* [blocks, GSC__CAMERA_SHARES] or NULL */
 } gsc_k_unproject;
 
-/* One block: adds the shares, in order, to the gradients by view and position. */
+/* One block: adds the shares, in a fixed order, to the gradients by view and position. */
+#define GSC__CAMERA_GRAD_BLOCK (64 * GSC__CAMERA_SHARES)
 typedef struct gsc_k_camera_grad {
     const gsc__camera *camera;
     const double *shares; /* [blocks, GSC__CAMERA_SHARES] */

@@ -6,6 +6,7 @@
  * of a block share out one recursive-halving reduction: of the eight lanes of each block in
  * a wide warp, for the four splats that its blocks are at in ten shuffles for nine values,
  * and of all lanes in a fine one. */
+#include "sums.cuh"
 #include "walk.cuh"
 
 template <int rows, bool depths> struct pixel_state {
@@ -152,7 +153,13 @@ template <int count, int lanes> static __device__ __forceinline__ void reduce(fl
     if constexpr (lanes > 2) reduce<half, lanes / 2>(values);
 }
 
-static __device__ __forceinline__ void add_where(bool wanted, float *to, float x) {
+template <int mode>
+static __device__ __forceinline__ void add_where(const gsc_k_unblend &args, bool wanted, float *to,
+                                                 float x) {
+    if (mode != GSC__SUM_FAST) {
+        if (wanted) gsc__add_sum<mode>(args.sums, args.fixed, to - args.sums, x);
+        return;
+    }
     asm volatile("{\n\t.reg .pred wanted;\n\tsetp.ne.u32 wanted, %0, 0;\n\t"
                  "@wanted red.global.add.f32 [%1], %2;\n\t}" ::"r"((uint32_t)wanted),
                  "l"(to), "f"(x)
@@ -174,7 +181,7 @@ static __device__ __forceinline__ lane_output lane_output_of(const gsc_k_unblend
     return output;
 }
 
-template <int rows, bool depths, bool absolute>
+template <int rows, bool depths, bool absolute, int mode>
 static __device__ __forceinline__ void
 unblend_hits(const gsc_k_unblend &args, const lane_output &output, uint32_t records, uint32_t hits,
              uint32_t first, const gsc__place &place, pixel_state<rows, depths> &p) {
@@ -190,12 +197,12 @@ unblend_hits(const gsc_k_unblend &args, const lane_output &output, uint32_t reco
         if (!__any_sync(GSC__ALL_LANES, seen)) continue;
         reduce<count, rows == 1 ? 32 : COLUMNS>(values);
         float *to = output.first + (int64_t)__float_as_uint(c.y) * GSC__SUMS;
-        add_where(slot >= output.least_slot, to, values[0]);
-        if (rows > 1) add_where(slot >= output.least_slot2, to + 1, values[1]);
+        add_where<mode>(args, slot >= output.least_slot, to, values[0]);
+        if (rows > 1) add_where<mode>(args, slot >= output.least_slot2, to + 1, values[1]);
     }
 }
 
-template <int rows, bool depths, bool absolute>
+template <int rows, bool depths, bool absolute, int mode>
 static __device__ __forceinline__ void unblend(const gsc_k_unblend &args, const gsc__place &place,
                                                const gsc__list &list, uint32_t stage) {
     constexpr int count = absolute ? 12 : depths ? 10 : 9;
@@ -245,7 +252,7 @@ static __device__ __forceinline__ void unblend(const gsc_k_unblend &args, const 
             if (reach < 32) hits = reach <= 0 ? 0 : hits & ((1u << reach) - 1);
         }
         __syncwarp();
-        unblend_hits<rows, depths, absolute>(args, output, records, hits, first, place, p);
+        unblend_hits<rows, depths, absolute, mode>(args, output, records, hits, first, place, p);
         if (batch == 0) break;
         --batch;
         buffer = BATCH_BYTES - buffer;
@@ -253,7 +260,7 @@ static __device__ __forceinline__ void unblend(const gsc_k_unblend &args, const 
     gsc__copy_wait<0>();
 }
 
-template <bool depths, bool absolute>
+template <bool depths, bool absolute, int mode>
 static __device__ __forceinline__ void unblend_warp(const gsc_k_unblend &args, gsc__stage *stages) {
     gsc__place place;
     gsc__list list;
@@ -261,15 +268,15 @@ static __device__ __forceinline__ void unblend_warp(const gsc_k_unblend &args, g
     gsc__list_of(args.frame, *args.band, args.lists, place, &list);
     const uint32_t stage = gsc__stage_open(stages, gsc__warp());
     if (place.fine)
-        unblend<1, depths, absolute>(args, place, list, stage);
+        unblend<1, depths, absolute, mode>(args, place, list, stage);
     else
-        unblend<ROWS, depths, absolute>(args, place, list, stage);
+        unblend<ROWS, depths, absolute, mode>(args, place, list, stage);
 }
 
 extern "C" __global__ void __launch_bounds__(GSC__BLEND_BLOCK)
     gsc_unblend(const __grid_constant__ gsc_k_unblend args) {
     __shared__ gsc__stage stages[WARPS];
-    unblend_warp<false, false>(args, stages);
+    unblend_warp<false, false, GSC__SUM_FAST>(args, stages);
 }
 
 /* 80 registers hold it without spilling, and leave room for a fifth more warps than what the
@@ -277,11 +284,35 @@ extern "C" __global__ void __launch_bounds__(GSC__BLEND_BLOCK)
 extern "C" __global__ void __launch_bounds__(GSC__BLEND_BLOCK, 768 / GSC__BLEND_BLOCK)
     gsc_unblend_depths(const __grid_constant__ gsc_k_unblend args) {
     __shared__ gsc__stage stages[WARPS];
-    unblend_warp<true, false>(args, stages);
+    unblend_warp<true, false, GSC__SUM_FAST>(args, stages);
 }
 
 extern "C" __global__ void __launch_bounds__(GSC__BLEND_BLOCK)
     gsc_unblend_absolute(const __grid_constant__ gsc_k_unblend args) {
     __shared__ gsc__stage stages[WARPS];
-    unblend_warp<true, true>(args, stages);
+    unblend_warp<true, true, GSC__SUM_FAST>(args, stages);
+}
+
+extern "C" __global__ void __launch_bounds__(GSC__BLEND_BLOCK)
+    gsc_unblend_largest(const __grid_constant__ gsc_k_unblend args) {
+    __shared__ gsc__stage stages[WARPS];
+    unblend_warp<false, false, GSC__SUM_LARGEST>(args, stages);
+}
+
+extern "C" __global__ void __launch_bounds__(GSC__BLEND_BLOCK)
+    gsc_unblend_fixed(const __grid_constant__ gsc_k_unblend args) {
+    __shared__ gsc__stage stages[WARPS];
+    unblend_warp<false, false, GSC__SUM_FIXED>(args, stages);
+}
+
+extern "C" __global__ void __launch_bounds__(GSC__BLEND_BLOCK)
+    gsc_unblend_all_largest(const __grid_constant__ gsc_k_unblend args) {
+    __shared__ gsc__stage stages[WARPS];
+    unblend_warp<true, true, GSC__SUM_LARGEST>(args, stages);
+}
+
+extern "C" __global__ void __launch_bounds__(GSC__BLEND_BLOCK)
+    gsc_unblend_all_fixed(const __grid_constant__ gsc_k_unblend args) {
+    __shared__ gsc__stage stages[WARPS];
+    unblend_warp<true, true, GSC__SUM_FIXED>(args, stages);
 }

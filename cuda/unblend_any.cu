@@ -1,7 +1,7 @@
 /* Backward blending of any number of channels: the thorough kernel beside unblend.cu's
  * fast one.  One thread a pixel, a block 16x16 pixels; sums over a warp, then one atomic
  * add a value. */
-#include "device.cuh"
+#include "sums.cuh"
 
 #define BLOCK 256
 
@@ -48,6 +48,7 @@ static __device__ void load_pixel(const gsc_k_unblend &args, pixel *p) {
     if (args.by_inv_depth) p->by_inv_depth = args.by_inv_depth[p->at];
 }
 
+template <int mode>
 static __device__ void add_moments(const gsc_k_unblend &args, const stage &s, uint32_t j, float w,
                                    float u, float v, float by_z) {
     const float values[GSC__SUMS] = {w,
@@ -62,16 +63,29 @@ static __device__ void add_moments(const gsc_k_unblend &args, const stage &s, ui
                                      by_z,
                                      fabsf(w * u * s.geometry[j].z),
                                      fabsf(w * fmaf(u, s.geometry[j].w, v * s.shape[j].x))};
-    float *to = args.sums + (int64_t)s.record[j] * GSC__SUMS;
+    const int64_t at = (int64_t)s.record[j] * GSC__SUMS;
 #pragma unroll
     for (int i = 0; i < GSC__SUMS; ++i) {
         if (i >= 6 && i < 9) continue;
         const float sum = warp_sum(values[i]);
-        if (gsc__lane() == 0 && sum != 0) atomicAdd(to + i, sum);
+        if (gsc__lane() == 0 && sum != 0) gsc__add_sum<mode>(args.sums, args.fixed, at + i, sum);
     }
 }
 
+template <int mode>
+static __device__ __forceinline__ void add_color(const gsc_k_unblend &args, uint32_t record,
+                                                 uint32_t gaussian, int32_t c, float sum) {
+    if (args.channels == 3)
+        gsc__add_sum<mode>(args.sums, args.fixed, (int64_t)record * GSC__SUMS + 6 + c, sum);
+    else if (mode != GSC__SUM_FAST && args.color_sums)
+        gsc__add_sum<mode>(args.color_sums, args.color_fixed,
+                           (int64_t)record * args.color_width + c, sum);
+    else if (mode == GSC__SUM_FAST && args.by_colors)
+        atomicAdd(args.by_colors + (int64_t)gaussian * args.channels + c, sum);
+}
+
 /* One entry for the warp's pixels; position: in the list. */
+template <int mode>
 static __device__ void unblend_entry(const gsc_k_unblend &args, const stage &s, uint32_t j,
                                      uint32_t position, pixel *p) {
     const float dx = (float)p->x - s.geometry[j].x, dy = (float)p->y - s.geometry[j].y;
@@ -91,23 +105,18 @@ static __device__ void unblend_entry(const gsc_k_unblend &args, const stage &s, 
         const float g = gradient(args, *p, c);
         dot = fmaf(color[c], g, dot);
         const float sum = warp_sum(weight * g);
-        if (gsc__lane() || sum == 0) continue;
-        if (args.channels == 3)
-            atomicAdd(args.sums + (int64_t)record * GSC__SUMS + 6 + c, sum);
-        else if (args.by_colors)
-            atomicAdd(args.by_colors + (int64_t)gaussian * args.channels + c, sum);
+        if (gsc__lane() == 0 && sum != 0) add_color<mode>(args, record, gaussian, c, sum);
     }
     const float by_alpha = fmaf(front, dot, -p->behind * inverse);
     const float w = args.clamp_stops && raw > GSC__ALPHA_MAX ? 0 : raw * by_alpha;
-    add_moments(args, s, j, w, u, v, weight * (p->by_depth - p->by_inv_depth / (z * z)));
+    add_moments<mode>(args, s, j, w, u, v, weight * (p->by_depth - p->by_inv_depth / (z * z)));
     p->behind = fmaf(weight, dot, p->behind);
     p->t = front;
 }
 
-extern "C" __global__ void __launch_bounds__(BLOCK)
-    gsc_unblend_any(const __grid_constant__ gsc_k_unblend args) {
-    __shared__ stage s;
-    __shared__ uint32_t deepest;
+template <int mode>
+static __device__ __forceinline__ void unblend(const gsc_k_unblend &args, stage &s,
+                                               uint32_t &deepest) {
     const gsc__gpu_band band = *args.band;
     const gsc__gpu_grid &grid = args.grid;
     const uint32_t across = (1u << grid.shift_x) / 16, tiles = across * ((1u << grid.shift_y) / 16);
@@ -139,7 +148,51 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
             s.record[threadIdx.x] = record;
         }
         __syncthreads();
-        for (uint32_t j = count; j-- > 0;) unblend_entry(args, s, j, first + j, &p);
+        for (uint32_t j = count; j-- > 0;) unblend_entry<mode>(args, s, j, first + j, &p);
         end = first;
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(BLOCK)
+    gsc_unblend_any(const __grid_constant__ gsc_k_unblend args) {
+    __shared__ stage s;
+    __shared__ uint32_t deepest;
+    unblend<GSC__SUM_FAST>(args, s, deepest);
+}
+
+extern "C" __global__ void __launch_bounds__(BLOCK)
+    gsc_unblend_any_largest(const __grid_constant__ gsc_k_unblend args) {
+    __shared__ stage s;
+    __shared__ uint32_t deepest;
+    unblend<GSC__SUM_LARGEST>(args, s, deepest);
+}
+
+extern "C" __global__ void __launch_bounds__(BLOCK)
+    gsc_unblend_any_fixed(const __grid_constant__ gsc_k_unblend args) {
+    __shared__ stage s;
+    __shared__ uint32_t deepest;
+    unblend<GSC__SUM_FIXED>(args, s, deepest);
+}
+
+extern "C" __global__ void __launch_bounds__(GSC__FINISH_BLOCK)
+    gsc_finish_sums(const __grid_constant__ gsc_k_finish_sums args) {
+    const uint64_t total = (uint64_t)gsc__record_count(args.frame) * args.width;
+    const uint64_t stride = (uint64_t)gridDim.x * GSC__FINISH_BLOCK;
+    for (uint64_t i = (uint64_t)blockIdx.x * GSC__FINISH_BLOCK + threadIdx.x; i < total;
+         i += stride)
+        args.sums[i] = gsc__from_fixed((int64_t)args.fixed[i], __float_as_uint(args.sums[i]));
+}
+
+extern "C" __global__ void __launch_bounds__(GSC__FINISH_BLOCK)
+    gsc_finish_colors(const __grid_constant__ gsc_k_finish_colors args) {
+    const uint64_t total = (uint64_t)gsc__record_count(args.frame) * args.width;
+    const uint64_t stride = (uint64_t)gridDim.x * GSC__FINISH_BLOCK;
+    for (uint64_t i = (uint64_t)blockIdx.x * GSC__FINISH_BLOCK + threadIdx.x; i < total;
+         i += stride) {
+        const uint64_t record = i / args.width, c = i - record * args.width;
+        const int64_t gaussian = gsc__gaussian_of(args.frame, (uint32_t)record);
+        if (c < args.channels)
+            args.by_colors[gaussian * args.channels + (int64_t)c] +=
+                gsc__from_fixed((int64_t)args.fixed[i], __float_as_uint(args.sums[i]));
     }
 }

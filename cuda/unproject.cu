@@ -2,12 +2,28 @@
  * to its share of the camera's.  Everything but the sums is computed again: cheaper than
  * having stored it. */
 #include "../src/splat_grad.h"
-#include "device.cuh"
+#include "rows.cuh"
 
-/* Gradients of the first camera are stored, those of the others and with
- * GSC_RASTER_GRAD_ADD are added. */
-static __device__ __forceinline__ void put(const gsc_k_unproject &args, float *to, float value) {
-    *to = args.overwrite ? value : *to + value;
+/* Rows of results, one a thread; before that a row holds the Gaussian's SH coefficients.
+ * An odd number of 16-byte pieces, so that those of neighbours are in different banks. */
+#define ROW (GSC__RESULT_SIZE / 4)
+typedef struct block_memory {
+    float4 rows[GSC__UNPROJECT_BLOCK][ROW];
+    gsc__camera camera;
+    uint32_t indices[GSC__UNPROJECT_BLOCK];
+    uint32_t slots[RUN_MAX / 4 + 1]; /* bytes */
+    double shares[GSC__UNPROJECT_BLOCK / 32][GSC__CAMERA_SHARES];
+} block_memory;
+
+typedef struct gaussian {
+    float mean[3], scale[3], rotation[4], opacity;
+} gaussian;
+
+static __device__ __forceinline__ gsc__gpu_record load_record(const gsc__gpu_record *from) {
+    gsc__gpu_record record;
+    float4 *to = (float4 *)&record;
+    for (int k = 0; k < 3; ++k) to[k] = __ldg((const float4 *)from + k);
+    return record;
 }
 
 /* See docs/numerics.md; the sums are moments in whitened coordinates. */
@@ -24,161 +40,319 @@ static __device__ void splat_grad(const gsc__gpu_record &record, const float *m,
     out->depth = depth;
 }
 
-static __device__ void write_means2d(const gsc_k_unproject &args, const gsc__camera &camera,
-                                     int64_t i, const gsc__splat_grad &splat, const float *m) {
-    for (int axis = 0; axis < 2; ++axis) {
-        const float unit = !args.ndc ? 1 : axis == 0 ? camera.width / 2 : camera.height / 2;
-        if (args.by_means2d)
-            put(args, args.by_means2d + i * args.means2d_axes + axis, splat.mean[axis] * unit);
-        if (args.by_means2d_abs)
-            put(args, args.by_means2d_abs + i * args.means2d_abs_axes + axis,
-                m[10 + axis] / GSC__HALF_LOG2_E * unit);
+static __device__ __forceinline__ void load(const float *from, int count, float *to) {
+    for (int k = 0; k < count; ++k) to[k] = __ldg(from + k);
+}
+
+static __device__ __forceinline__ void load_sums(const float *from, float m[GSC__SUMS]) {
+    for (int k = 0; k < GSC__SUMS / 4; ++k) {
+        const float4 q = __ldg((const float4 *)from + k);
+        m[4 * k] = q.x;
+        m[4 * k + 1] = q.y;
+        m[4 * k + 2] = q.z;
+        m[4 * k + 3] = q.w;
     }
 }
 
-/* A row of 16 coefficients, stored or added in 16-byte pieces: by single floats every
- * sector would be written eight times. */
-static __device__ void put_row16(const gsc_k_unproject &args, float4 *row, const float *basis,
-                                 const float g[3]) {
-#pragma unroll
-    for (int j = 0; j < 12; ++j) {
-        float v[4];
-#pragma unroll
-        for (int t = 0; t < 4; ++t) v[t] = basis[(4 * j + t) / 3] * g[(4 * j + t) % 3];
-        float4 old = args.overwrite ? make_float4(0, 0, 0, 0) : row[j];
-        row[j] = make_float4(old.x + v[0], old.y + v[1], old.z + v[2], old.w + v[3]);
-    }
+static __device__ __forceinline__ float4 load4(const float *from) {
+    if (((uint64_t)from & 15) == 0) return __ldg((const float4 *)from);
+    return make_float4(__ldg(from), __ldg(from + 1), __ldg(from + 2), __ldg(from + 3));
 }
 
-static __device__ void put_sh(const gsc_k_unproject &args, int64_t i, const float *basis,
-                              const float g[3]) {
-    const int split = args.sh_dc != 0;
-    float *row = args.by_sh ? args.by_sh + 3 * (int64_t)args.sh_coefficients * i : 0;
-    float *dc = split ? (args.by_sh_dc ? args.by_sh_dc + 3 * i : 0) : row;
-    if (row && !split && args.sh_coefficients == 16 && ((uint64_t)args.by_sh & 15) == 0) {
-        put_row16(args, (float4 *)row, basis, g);
-        return;
-    }
-    const int count = (args.sh_degree + 1) * (args.sh_degree + 1);
-    for (int c = 0; c < 3 && dc; ++c) put(args, dc + c, basis[0] * g[c]);
-#pragma unroll
-    for (int k = 1; k < GSC__SH_MAX_COEFFICIENTS; ++k)
-        for (int c = 0; c < 3 && row && k < count; ++c)
-            put(args, row + 3 * (k - split) + c, basis[k] * g[c]);
-}
+/* ------------------------------------------------------------------- geometry */
 
-static __device__ void sh_grad(const gsc_k_unproject &args, const gsc__camera &camera, int64_t i,
-                               uint32_t gates, const float *by_rgb, float by_mean[3]) {
-    const int count = (args.sh_degree + 1) * (args.sh_degree + 1);
-    const int split = args.sh_dc != 0;
-    const float *sh = args.sh + 3 * ((int64_t)args.sh_coefficients * i - split);
-    float direction[3], basis[GSC__SH_MAX_COEFFICIENTS], weight[GSC__SH_MAX_COEFFICIENTS], g[3];
-    for (int c = 0; c < 3; ++c) g[c] = gates >> c & 1 ? by_rgb[c] : 0;
-    const float inverse = gsc__sh_direction(args.means + 3 * i, camera.position, direction);
-    gsc__sh_basis(args.sh_degree, direction, basis);
-#pragma unroll
-    for (int k = 0; k < GSC__SH_MAX_COEFFICIENTS; ++k) {
-        if (k >= count) basis[k] = 0;
-        weight[k] = k > 0 && k < count ? gsc__dot3(g, sh + 3 * k) : 0;
-    }
-    put_sh(args, i, basis, g);
-    gsc__sh_mean_grad(args.sh_degree, direction, inverse, weight, by_mean);
-}
-
-static __device__ void add_gaussian(const gsc_k_unproject &args, int64_t i,
-                                    const gsc__gaussian_grad &g) {
-    for (int k = 0; k < 3 && args.by_means; ++k) put(args, args.by_means + 3 * i + k, g.mean[k]);
-    if (args.by_opacities) put(args, args.by_opacities + i, g.opacity);
-    for (int k = 0; k < 3 && args.by_scales; ++k) put(args, args.by_scales + 3 * i + k, g.scale[k]);
-    for (int k = 0; k < 4 && args.by_rotations; ++k)
-        put(args, args.by_rotations + 4 * i + k, g.rotation[k]);
-    for (int k = 0; k < 6 && args.by_covariances; ++k)
-        put(args, args.by_covariances + 6 * i + k, g.covariance[k]);
-}
-
-static __device__ bool project_again(const gsc_k_unproject &args, const gsc__camera &camera,
-                                     int64_t i, gsc__projection *p) {
-    const float *mean = args.means + 3 * i;
-    gsc__to_camera(&camera, mean, p->point);
-    gsc__project_mean(&camera, mean, p);
-    gsc__project_jacobian(&camera, p);
+static __device__ __forceinline__ void geometry_grad(const gsc_k_unproject &args,
+                                                     const gsc__camera &camera, int64_t i,
+                                                     const gaussian &in, gsc__splat_grad *splat,
+                                                     gsc__gaussian_grad *g) {
+    gsc__projection p;
+    gsc__to_camera(&camera, in.mean, p.point);
+    gsc__project_mean(&camera, in.mean, &p);
+    gsc__project_jacobian(&camera, &p);
+    /* Calls of their own: a pointer that may be NULL would put arrays into memory. */
     if (args.covariances) {
-        gsc__project_covariance(args.covariances + 6 * i, p);
+        float covariance[6];
+        load(args.covariances + 6 * i, 6, covariance);
+        gsc__project_covariance(covariance, &p);
+        if (!gsc__blur(&camera, &p)) return;
+        gsc__project_grad(&camera, in.mean, 0, 0, args.scale_modifier, in.opacity, &p, splat, g);
     } else {
         float scale[3];
-        for (int j = 0; j < 3; ++j) scale[j] = args.scale_modifier * args.scales[3 * i + j];
-        gsc__project_axes(&camera, scale, args.rotations + 4 * i, p);
+        for (int j = 0; j < 3; ++j) scale[j] = args.scale_modifier * in.scale[j];
+        gsc__project_axes(&camera, scale, in.rotation, &p);
+        if (!gsc__blur(&camera, &p)) return;
+        gsc__project_grad(&camera, in.mean, in.scale, in.rotation, args.scale_modifier, in.opacity,
+                          &p, splat, g);
     }
-    return gsc__blur(&camera, p);
 }
 
-/* Sums over the block in a fixed order: lanes, then warps. */
-static __device__ void add_shares(const gsc_k_unproject &args, const gsc__gaussian_grad &g,
-                                  const float by_position[3]) {
-    __shared__ double warps[GSC__UNPROJECT_BLOCK / 32];
-    for (int i = 0; i < GSC__CAMERA_SHARES; ++i) {
-        double x = i < 12 ? (double)g.view[i / 4][i % 4] : (double)by_position[i - 12];
+static __device__ __forceinline__ void load_gaussian(const gsc_k_unproject &args, int64_t i,
+                                                     gaussian *in) {
+    load(args.means + 3 * i, 3, in->mean);
+    in->opacity = __ldg(args.opacities + i);
+    if (args.covariances) return;
+    load(args.scales + 3 * i, 3, in->scale);
+    const float4 q = load4(args.rotations + 4 * i);
+    in->rotation[0] = q.x;
+    in->rotation[1] = q.y;
+    in->rotation[2] = q.z;
+    in->rotation[3] = q.w;
+}
+
+/* ------------------------------------------------------- spherical harmonics */
+
+/* How the first 16 coefficients come to the threads; nobody reads that of degree 0. */
+enum { NONE, QUADS, WORDS };
+
+static __device__ __forceinline__ int staging_of(const gsc_k_unproject &args) {
+    if (!args.has_sh || args.sh_degree == 0) return NONE;
+    const bool quads =
+        !args.sh_dc && args.sh_coefficients % 4 == 0 && ((uint64_t)args.sh & 15) == 0;
+    return quads ? QUADS : WORDS;
+}
+
+/* Starts to copy the warp's rows, coalesced; without this every load would touch as many
+ * lines as it has lanes.  Coefficient 0 may be absent. */
+static __device__ __forceinline__ void stage_sh(const gsc_k_unproject &args, int staging,
+                                                uint32_t index, uint32_t mine,
+                                                float4 (*rows)[ROW]) {
+    const uint32_t lane = gsc__lane(), shared = (uint32_t)__cvta_generic_to_shared(rows);
+    const uint32_t needed = min(3 * (args.sh_degree + 1) * (args.sh_degree + 1), 48);
+    if (staging == QUADS) {
+        uint32_t row = lane / 12, part = lane % 12;
+#pragma unroll 4
+        for (int k = 0; k < 12; ++k) {
+            const int64_t from = __shfl_sync(GSC__ALL_LANES, index, row);
+            if (mine >> row & 1 && 4 * part < needed)
+                gsc__copy16(shared + 16 * (row * ROW + part),
+                            args.sh + from * (3 * args.sh_coefficients) + 4 * part);
+            row += part >= 4 ? 3 : 2;
+            part = part >= 4 ? part - 4 : part + 8;
+        }
+    } else if (staging == WORDS) {
+        const uint32_t skip = args.sh_dc ? 3 : 0;
+        for (; mine; mine &= mine - 1) {
+            const uint32_t row = (uint32_t)__ffs((int)mine) - 1;
+            const int64_t from = __shfl_sync(GSC__ALL_LANES, index, row);
+            const float *source = args.sh + from * (3 * args.sh_coefficients);
+            for (uint32_t e = lane + 3; e < needed; e += 32)
+                gsc__copy4(shared + 16 * row * ROW + 4 * e, source + (e - skip));
+        }
+    }
+    gsc__copy_commit();
+}
+
+/* weight[k]: the coefficient times the gradient by the channels; those beyond the degree
+ * are undefined. */
+static __device__ __forceinline__ void sh_weights(const gsc_k_unproject &args, int64_t i,
+                                                  const float4 *row, const float g[3],
+                                                  float *weight) {
+#pragma unroll
+    for (int k = 0; k < GSC__SH_MAX_COEFFICIENTS; ++k) weight[k] = 0;
+#pragma unroll
+    for (int j = 0; j < 12; ++j) {
+        const float4 x = row[j];
+        const float v[4] = {x.x, x.y, x.z, x.w};
+#pragma unroll
+        for (int t = 0; t < 4; ++t)
+            weight[(4 * j + t) / 3] = fmaf(g[(4 * j + t) % 3], v[t], weight[(4 * j + t) / 3]);
+    }
+    if (args.sh_degree < 4) return;
+    const float *sh = args.sh + 3 * (args.sh_coefficients * i - (args.sh_dc ? 1 : 0));
+#pragma unroll
+    for (int k = 16; k < GSC__SH_MAX_COEFFICIENTS; ++k) {
+        float x[3];
+        load(sh + 3 * k, 3, x);
+        weight[k] = gsc__dot3(g, x);
+    }
+}
+
+/* Leaves the basis in the row. */
+static __device__ __forceinline__ void sh_grad(const gsc_k_unproject &args,
+                                               const gsc__camera &camera, int staging, int64_t i,
+                                               const float mean[3], const float g[3], float4 *row,
+                                               float by_mean[3]) {
+    float direction[3], basis[GSC__SH_MAX_COEFFICIENTS + 3];
+    const float inverse = gsc__sh_direction(mean, camera.position, direction);
+    for (int k = 0; k < 3; ++k) by_mean[k] = 0;
+    if (staging != NONE) {
+        float weight[GSC__SH_MAX_COEFFICIENTS];
+        sh_weights(args, i, row, g, weight);
+        gsc__sh_mean_grad(args.sh_degree, direction, inverse, weight, by_mean);
+    }
+    /* What is never defined would hold its registers through the whole kernel. */
+    for (int k = 0; k < GSC__SH_MAX_COEFFICIENTS + 3; ++k) basis[k] = 0;
+    gsc__sh_basis(args.sh_degree, direction, basis);
+#pragma unroll
+    for (int j = 0; j < 7; ++j)
+        if (j < 4 || args.sh_degree == 4)
+            row[GSC__RESULT_BASIS / 4 + j] =
+                make_float4(basis[4 * j], basis[4 * j + 1], basis[4 * j + 2], basis[4 * j + 3]);
+}
+
+/* --------------------------------------------------------------------- camera */
+
+/* Adds sums over the warp, in a fixed order. */
+static __device__ __forceinline__ void add_shares(const float *values, int count, bool mine,
+                                                  int sign, double *shares) {
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+        double x = mine ? (double)values[i] : 0;
         for (int step = 16; step; step /= 2) x += __shfl_xor_sync(GSC__ALL_LANES, x, step);
-        if (gsc__lane() == 0) warps[threadIdx.x >> 5] = x;
-        __syncthreads();
-        if (threadIdx.x == 0) {
-            double sum = 0;
-            for (int w = 0; w < GSC__UNPROJECT_BLOCK / 32; ++w) sum += warps[w];
-            args.shares[(int64_t)blockIdx.x * GSC__CAMERA_SHARES + i] = sum;
-        }
-        __syncthreads();
+        if (gsc__lane() == 0) shares[i] += sign * x;
     }
 }
 
-extern "C" __global__ void __launch_bounds__(GSC__UNPROJECT_BLOCK)
-    gsc_unproject(const __grid_constant__ gsc_k_unproject args) {
-    const uint32_t at = blockIdx.x * GSC__UNPROJECT_BLOCK + threadIdx.x;
-    const gsc__camera &camera = *args.frame.camera;
-    gsc__gaussian_grad g;
-    float by_position[3] = {0, 0, 0};
-    memset(&g, 0, sizeof g);
-    gsc__gpu_record record;
-    const bool valid = at < min(args.frame.header->visible, args.frame.room);
-    if (valid) record = args.frame.records[at];
-    if (valid && gsc__draws(record.rgb[2])) {
-        const int64_t i = min(record.gaussian, args.frame.gaussians - 1);
-        const float *m = args.sums + (int64_t)at * GSC__SUMS;
-        gsc__projection p;
-        gsc__splat_grad splat;
-        splat_grad(record, m, m[9], &splat);
-        write_means2d(args, camera, i, splat, m);
-        if (project_again(args, camera, i, &p)) {
-            const bool axes = args.scales != 0;
-            gsc__project_grad(&camera, args.means + 3 * i, axes ? args.scales + 3 * i : 0,
-                              axes ? args.rotations + 4 * i : 0, args.scale_modifier,
-                              args.opacities[i], &p, &splat, &g);
-        }
-        if (args.has_sh) {
-            float by_mean[3];
-            sh_grad(args, camera, i, args.frame.gates[at], m + 6, by_mean);
-            for (int k = 0; k < 3; ++k) {
-                g.mean[k] += by_mean[k];
-                by_position[k] = -by_mean[k];
-            }
-        } else if (args.by_colors) {
-            for (int c = 0; c < 3; ++c) put(args, args.by_colors + 3 * i + c, m[6 + c]);
-        }
-        add_gaussian(args, i, g);
+/* -------------------------------------------------------------------- records */
+
+static __device__ __forceinline__ void write_geometry(const gsc_k_unproject &args,
+                                                      const gsc__gaussian_grad &g, float4 *row) {
+    if (args.covariances) {
+        row[GSC__RESULT_COVARIANCE / 4] =
+            make_float4(g.covariance[0], g.covariance[1], g.covariance[2], g.covariance[3]);
+        row[GSC__RESULT_SCALE / 4] = make_float4(g.covariance[4], g.covariance[5], 0, g.opacity);
+    } else {
+        row[GSC__RESULT_ROTATION / 4] =
+            make_float4(g.rotation[0], g.rotation[1], g.rotation[2], g.rotation[3]);
+        row[GSC__RESULT_SCALE / 4] = make_float4(g.scale[0], g.scale[1], g.scale[2], g.opacity);
     }
-    if (args.shares) add_shares(args, g, by_position);
+}
+
+/* means2d's pieces of the row; the result is for the way further back. */
+static __device__ __forceinline__ void
+image_grad(const gsc_k_unproject &args, const gsc__camera &camera, const gsc__gpu_record &record,
+           const float m[GSC__SUMS], float4 *row, gsc__splat_grad *splat) {
+    splat_grad(record, m, m[9], splat);
+    const float x = args.ndc ? camera.width / 2 : 1, y = args.ndc ? camera.height / 2 : 1;
+    const float scale = 1 / GSC__HALF_LOG2_E;
+    row[GSC__RESULT_MEAN2D / 4] = make_float4(splat->mean[0] * x, splat->mean[1] * y, 0, 0);
+    row[GSC__RESULT_MEAN2D_ABS / 4] = make_float4(m[10] * scale * x, m[11] * scale * y, 0, 0);
+}
+
+/* One record: its Gaussian's gradients into the thread's row.  All lanes call it.  Those
+ * without one repeat that of the first lane that has one, and nobody reads their results:
+ * what only some lanes have would hold registers everywhere else. */
+static __device__ __forceinline__ void unproject_record(const gsc_k_unproject &args, uint32_t at,
+                                                        bool mine, block_memory *memory) {
+    const gsc__camera &camera = memory->camera;
+    const uint32_t warp = threadIdx.x >> 5, mine_lanes = __ballot_sync(GSC__ALL_LANES, mine);
+    float4 *row = memory->rows[threadIdx.x];
+    if (!mine_lanes) return;
+    const uint32_t thread = mine ? threadIdx.x : 32 * warp + (uint32_t)__ffs((int)mine_lanes) - 1;
+    const uint32_t index = memory->indices[thread];
+    at += thread - threadIdx.x;
+    const int staging = staging_of(args);
+    stage_sh(args, staging, index, mine_lanes, memory->rows + 32 * warp);
+    const gsc__gpu_record record = load_record(args.frame.records + at);
+    const bool drawn = gsc__draws(record.rgb[2]);
+    gaussian in = {};
+    float m[GSC__SUMS], by_mean[3] = {0, 0, 0};
+    load_gaussian(args, index, &in);
+    load_sums(args.sums + (int64_t)at * GSC__SUMS, m);
+    const uint32_t gates = args.has_sh ? args.frame.gates[at] : 7;
+    for (int c = 0; c < 3; ++c) m[6 + c] = gates >> c & 1 ? m[6 + c] : 0;
+    gsc__copy_wait<0>();
+    __syncwarp();
+    if (args.has_sh) sh_grad(args, camera, staging, index, in.mean, m + 6, row, by_mean);
+    row[GSC__RESULT_COLOR / 4] = make_float4(m[6], m[7], m[8], 0);
+    gsc__splat_grad splat;
+    gsc__gaussian_grad g;
+    memset(&g, 0, sizeof g);
+    image_grad(args, camera, record, m, row, &splat);
+    geometry_grad(args, camera, index, in, &splat, &g);
+    write_geometry(args, g, row);
+    row[GSC__RESULT_MEAN / 4] =
+        make_float4(g.mean[0] + by_mean[0], g.mean[1] + by_mean[1], g.mean[2] + by_mean[2], 0);
+    /* Its values may be NaN, which times zero is not zero. */
+    for (int k = 0; k < ROW && !drawn; ++k) row[k] = make_float4(0, 0, 0, 0);
+    if (!args.shares) return;
+    add_shares(&g.view[0][0], 12, mine && drawn, 1, memory->shares[warp]);
+    if (args.has_sh) add_shares(by_mean, 3, mine && drawn, -1, memory->shares[warp] + 12);
+}
+
+static __device__ __forceinline__ void put_results(const gsc_k_unproject &args,
+                                                   const gsc__rows &rows, const float *results) {
+    for (uint32_t i = 0; i < args.sh_gradients; ++i) {
+        const gsc__gpu_gradient &out = args.sh_gradient[i];
+        const uint32_t used = out.used;
+        const float *basis = results + out.result, *color = results + GSC__RESULT_COLOR;
+        gsc__put_rows(rows, out, [=](uint32_t slot, uint32_t element) {
+            const uint32_t at = slot * GSC__RESULT_SIZE, k = element / 3;
+            return element < used ? basis[at + k] * color[at + element - 3 * k] : 0.0f;
+        });
+    }
+    for (uint32_t i = 0; i < args.gradients; ++i) {
+        const float *first = results + args.gradient[i].result;
+        gsc__put_rows(rows, args.gradient[i], [=](uint32_t slot, uint32_t element) {
+            return first[slot * GSC__RESULT_SIZE + element];
+        });
+    }
+}
+
+/* Rows are taken in runs whose records are at most as many as the threads: all at once
+ * where few are visible, else as many rows as there are threads. */
+extern "C" __global__ void __launch_bounds__(GSC__UNPROJECT_BLOCK, 4)
+    gsc_unproject(const __grid_constant__ gsc_k_unproject args) {
+    __shared__ block_memory memory;
+    const gsc__gpu_frame &frame = args.frame;
+    uint32_t at = min(frame.firsts[blockIdx.x], frame.room);
+    const uint32_t end = min(frame.firsts[blockIdx.x + 1], frame.room);
+    const int64_t first = (int64_t)blockIdx.x * GSC__PIECE;
+    const uint32_t count = (uint32_t)min(args.gaussians - first, (int64_t)GSC__PIECE);
+    const uint32_t run = end - at <= GSC__UNPROJECT_BLOCK ? RUN_MAX : GSC__UNPROJECT_BLOCK;
+    for (uint32_t i = threadIdx.x; i < sizeof memory.camera / 4; i += GSC__UNPROJECT_BLOCK)
+        ((uint32_t *)&memory.camera)[i] = ((const uint32_t *)frame.camera)[i];
+    for (uint32_t i = threadIdx.x; i < sizeof memory.shares / 8; i += GSC__UNPROJECT_BLOCK)
+        (&memory.shares[0][0])[i] = 0;
+    uint8_t *slots = (uint8_t *)memory.slots;
+    gsc__rows rows = {first, 0, 0, slots, memory.indices};
+    for (uint32_t begin = 0; begin < count; begin += run) {
+        rows.first = first + begin;
+        rows.count = min(run, count - begin);
+        for (uint32_t i = threadIdx.x; i <= RUN_MAX / 4; i += GSC__UNPROJECT_BLOCK)
+            memory.slots[i] = 0xffffffff;
+        const uint32_t record = at + threadIdx.x;
+        const uint32_t index = record < end ? frame.records[record].gaussian : 0xffffffff;
+        /* Both bounds: a damaged state may lead to the records of other pieces. */
+        const bool mine = index >= rows.first && index < rows.first + rows.count;
+        memory.indices[threadIdx.x] = mine ? index : (uint32_t)rows.first;
+        rows.visible = (uint32_t)__syncthreads_count(mine);
+        if (mine) slots[index - rows.first] = (uint8_t)threadIdx.x;
+        unproject_record(args, record, mine, &memory);
+        __syncthreads();
+        put_results(args, rows, (const float *)memory.rows);
+        __syncthreads();
+        at += rows.visible;
+    }
+    if (args.shares && threadIdx.x < GSC__CAMERA_SHARES) {
+        double sum = 0;
+        for (int w = 0; w < GSC__UNPROJECT_BLOCK / 32; ++w) sum += memory.shares[w][threadIdx.x];
+        args.shares[(int64_t)blockIdx.x * GSC__CAMERA_SHARES + threadIdx.x] = sum;
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(GSC__CLEAR_BLOCK)
+    gsc_clear_records(const __grid_constant__ gsc_k_clear_records args) {
+    const uint64_t total = (uint64_t)gsc__record_count(args.frame) * args.quads;
+    const uint64_t stride = (uint64_t)gridDim.x * GSC__CLEAR_BLOCK;
+    for (uint64_t i = (uint64_t)blockIdx.x * GSC__CLEAR_BLOCK + threadIdx.x; i < total; i += stride)
+        ((float4 *)args.to)[i] = make_float4(0, 0, 0, 0);
 }
 
 /* Without a position of its own the camera's centre is -R^T t, and its gradient goes on
  * into the view. */
-extern "C" __global__ void __launch_bounds__(32)
+extern "C" __global__ void __launch_bounds__(GSC__CAMERA_GRAD_BLOCK)
     gsc_camera_grad(const __grid_constant__ gsc_k_camera_grad args) {
-    __shared__ double sums[GSC__CAMERA_SHARES];
-    if (threadIdx.x < GSC__CAMERA_SHARES) {
-        double sum = 0;
-        for (uint32_t b = 0; b < args.blocks; ++b)
-            sum += args.shares[(int64_t)b * GSC__CAMERA_SHARES + threadIdx.x];
-        sums[threadIdx.x] = sum;
-    }
+    __shared__ double sums[GSC__CAMERA_GRAD_BLOCK];
+    const int64_t total = (int64_t)args.blocks * GSC__CAMERA_SHARES;
+    double sum = 0;
+#pragma unroll 8
+    for (int64_t i = threadIdx.x; i < total; i += GSC__CAMERA_GRAD_BLOCK) sum += args.shares[i];
+    sums[threadIdx.x] = sum;
+    __syncthreads();
+    if (threadIdx.x < GSC__CAMERA_SHARES)
+        for (int i = GSC__CAMERA_SHARES; i < GSC__CAMERA_GRAD_BLOCK; i += GSC__CAMERA_SHARES)
+            sums[threadIdx.x] += sums[threadIdx.x + i];
     __syncwarp();
     if (threadIdx.x) return;
     for (int k = 0; k < 3 && args.by_position; ++k) args.by_position[k] += (float)sums[12 + k];

@@ -217,8 +217,8 @@ enum {
     GSC_RASTER_GRAD2D_NDC = 1u << 5,     /* means2d gradients in units of half the image */
     GSC_RASTER_COMPAT_3DGS = 1u << 6,    /* the original's conventions, see above */
     GSC_RASTER_DETERMINISTIC = 1u << 7   /* bitwise reproducible backward, as forward and all
-                                            CPU work always are; on CUDA devices this version
-                                            answers GSC_ERROR_UNSUPPORTED */
+                                            CPU work always are; on CUDA devices the sums over
+                                            pixels then take two passes, and more scratch */
 };
 
 /* The scene and the cameras.  The same values go to forward and backward.

@@ -1,4 +1,5 @@
 #include "raster_bins.h"
+#include "raster_sums.h"
 
 #include <math.h>
 #include <string.h>
@@ -14,30 +15,17 @@ static gsc_status clear(gsc_context *context, float *gradient, int64_t count, vo
     return gsc__gpu_memset(context, gradient, 0, (size_t)count * sizeof(float), stream, function);
 }
 
+/* What is added to from the start; the others are stored by unproject. */
 static gsc_status clear_grads(gsc_context *context, const gsc__raster *raster,
                               const gsc__raster_grads *grads, void *stream) {
     const int64_t n = raster->gaussians, cameras = raster->cameras;
     const int64_t color_sets = raster->colors_stride ? cameras : 1;
     const int64_t backgrounds = raster->background_stride ? cameras : 1;
-    const struct {
-        float *gradient;
-        int64_t count;
-    } all[] = {{grads->means, 3 * n},
-               {grads->opacities, n},
-               {grads->scales, 3 * n},
-               {grads->rotations, 4 * n},
-               {grads->covariances, 6 * n},
-               {grads->colors, n * raster->channels * color_sets},
-               {grads->sh, 3 * raster->sh_coefficients * n},
-               {grads->sh_dc, 3 * n},
-               {grads->means2d, cameras * n * grads->means2d_axes},
-               {grads->means2d_abs, cameras * n * grads->means2d_abs_axes},
-               {grads->view, 16 * cameras},
-               {grads->position, 3 * cameras},
-               {grads->background, raster->channels * backgrounds}};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; ++i)
-        GSC__TRY(clear(context, all[i].gradient, all[i].count, stream));
-    return GSC_OK;
+    if (raster->channels != 3)
+        GSC__TRY(clear(context, grads->colors, n * raster->channels * color_sets, stream));
+    GSC__TRY(clear(context, grads->view, 16 * cameras, stream));
+    GSC__TRY(clear(context, grads->position, 3 * cameras, stream));
+    return clear(context, grads->background, raster->channels * backgrounds, stream);
 }
 
 static const float *plane(const gsc__gpu_layout *layout, const float *gradient, int32_t index) {
@@ -47,7 +35,7 @@ static const float *plane(const gsc__gpu_layout *layout, const float *gradient, 
 static gsc_k_unblend unblend_args(const gsc__raster *raster, int32_t index,
                                   const gsc__raster_grads *grads, const gsc__gpu_layout *layout,
                                   const gsc__gpu_frame *frame, const gsc__gpu_bins *bins,
-                                  float *sums) {
+                                  const gsc__gpu_sums *sums) {
     const int64_t colors = index * raster->colors_stride;
     gsc_k_unblend args = {
         .frame = *frame,
@@ -63,82 +51,103 @@ static gsc_k_unblend unblend_args(const gsc__raster *raster, int32_t index,
         .by_alpha = plane(layout, grads->alpha, index),
         .by_depth = plane(layout, grads->depth, index),
         .by_inv_depth = plane(layout, grads->inv_depth, index),
-        .sums = sums,
-        .by_colors = grads->colors ? grads->colors + colors : NULL};
+        .sums = sums->sums,
+        .by_colors = grads->colors ? grads->colors + colors : NULL,
+        .fixed = sums->fixed,
+        .color_sums = grads->colors ? sums->color_sums : NULL,
+        .color_fixed = sums->color_fixed,
+        .color_width = sums->color_width};
     return args;
+}
+
+/* How the sums come about: at once, or in two passes. */
+enum { FAST, LARGEST, FIXED };
+
+static enum gsc__gpu_kernel unblend_kernel(const gsc__raster *raster,
+                                           const gsc__raster_grads *grads, int pass) {
+    static const enum gsc__gpu_kernel kernels[4][3] = {
+        {GSC__KERNEL_unblend, GSC__KERNEL_unblend_largest, GSC__KERNEL_unblend_fixed},
+        {GSC__KERNEL_unblend_depths, GSC__KERNEL_unblend_all_largest,
+         GSC__KERNEL_unblend_all_fixed},
+        {GSC__KERNEL_unblend_absolute, GSC__KERNEL_unblend_all_largest,
+         GSC__KERNEL_unblend_all_fixed},
+        {GSC__KERNEL_unblend_any, GSC__KERNEL_unblend_any_largest, GSC__KERNEL_unblend_any_fixed}};
+    if (raster->channels != 3) return kernels[3][pass];
+    if (grads->means2d_abs) return kernels[2][pass];
+    return kernels[grads->depth || grads->inv_depth ? 1 : 0][pass];
 }
 
 static gsc_status unblend_bands(gsc_context *context, const gsc__raster *raster,
                                 const gsc__raster_grads *grads, const gsc__gpu_layout *layout,
-                                const gsc__gpu_frame *frame, const gsc__gpu_bins *bins,
+                                const gsc__gpu_frame *frame, const gsc__gpu_bins *bins, int pass,
                                 gsc_k_unblend *args, void *stream) {
     const uint32_t area = (1u << layout->grid.shift_x) * (1u << layout->grid.shift_y);
-    const uint32_t bin_count = (uint32_t)layout->grid.bins;
+    const bool any = raster->channels != 3;
     const uint32_t blocks =
-        gsc__gpu_blend_blocks(layout, gsc__gpu_of(context)->device.multiprocessors);
+        any ? (uint32_t)layout->grid.bins * (area / 256)
+            : gsc__gpu_blend_blocks(layout, gsc__gpu_of(context)->device.multiprocessors);
+    const enum gsc__gpu_kernel kernel = unblend_kernel(raster, grads, pass);
     for (uint32_t round = 0; round < bins->rounds; ++round) {
         /* One camera whose lists all fit: those of forward are still there. */
-        if (raster->cameras == 1 && bins->rounds == 1)
-            GSC__TRY(gsc__gpu_bins_order(context, layout, frame, bins, round, stream, function));
-        else
+        if (bins->rounds > 1 || (raster->cameras > 1 && pass != FIXED))
             GSC__TRY(gsc__gpu_bins_fill(context, layout, frame, bins, round, stream, function));
+        else if (pass != FIXED)
+            GSC__TRY(gsc__gpu_bins_order(context, layout, frame, bins, round, stream, function));
         args->band = bins->bands + round;
-        if (raster->channels != 3)
-            GSC__TRY(LAUNCH(unblend_any, bin_count * (area / 256), 256, *args));
-        else if (grads->means2d_abs)
-            GSC__TRY(LAUNCH(unblend_absolute, blocks, GSC__BLEND_BLOCK, *args));
-        else if (grads->depth || grads->inv_depth)
-            GSC__TRY(LAUNCH(unblend_depths, blocks, GSC__BLEND_BLOCK, *args));
-        else
-            GSC__TRY(LAUNCH(unblend, blocks, GSC__BLEND_BLOCK, *args));
+        GSC__TRY(gsc__gpu_launch(context, kernel, blocks, any ? 256 : GSC__BLEND_BLOCK, args,
+                                 sizeof *args, stream, function));
     }
     return GSC_OK;
 }
 
-static gsc_status unproject(gsc_context *context, const gsc__raster *raster, int32_t index,
-                            const gsc__raster_grads *grads, const gsc__gpu_layout *layout,
-                            const gsc__gpu_frame *frame, const float *sums, double *shares,
-                            void *stream) {
+static gsc_status unblend(gsc_context *context, const gsc__raster *raster,
+                          const gsc__raster_grads *grads, const gsc__gpu_layout *layout,
+                          const gsc__gpu_frame *frame, const gsc__gpu_bins *bins,
+                          const gsc__gpu_sums *sums, gsc_k_unblend *args, void *stream) {
+    if (!sums->fixed)
+        return unblend_bands(context, raster, grads, layout, frame, bins, FAST, args, stream);
+    GSC__TRY(unblend_bands(context, raster, grads, layout, frame, bins, LARGEST, args, stream));
+    GSC__TRY(unblend_bands(context, raster, grads, layout, frame, bins, FIXED, args, stream));
+    return gsc__gpu_sums_finish(context, raster, frame, sums, args->by_colors, stream, function);
+}
+
+/* The gradients that unproject writes for camera `index`, in one list. */
+static void list_gradients(const gsc__raster *raster, int32_t index, const gsc__raster_grads *grads,
+                           gsc_k_unproject *args) {
     const int64_t n = raster->gaussians;
-    const uint32_t blocks = gsc__gpu_pieces(layout->room, GSC__UNPROJECT_BLOCK);
-    const bool camera = grads->view || grads->position;
-    const gsc_k_unproject args = {
-        .frame = *frame,
-        .grid = layout->grid,
-        .scale_modifier = raster->scale_modifier,
-        .channels = raster->channels,
-        .sh_degree = raster->sh_degree,
-        .sh_coefficients = (int32_t)raster->sh_coefficients,
-        .ndc = (raster->flags & GSC_RASTER_GRAD2D_NDC) != 0,
-        .means = raster->means,
-        .opacities = raster->opacities,
-        .scales = raster->scales,
-        .rotations = raster->rotations,
-        .covariances = raster->covariances,
-        .sh = raster->sh,
-        .sh_dc = raster->sh_dc,
-        .has_sh = !raster->colors,
-        .overwrite = index == 0 && !(raster->flags & GSC_RASTER_GRAD_ADD),
-        .sums = sums,
-        .by_means = grads->means,
-        .by_opacities = grads->opacities,
-        .by_scales = grads->scales,
-        .by_rotations = grads->rotations,
-        .by_covariances = grads->covariances,
-        .by_colors = grads->colors && raster->channels == 3
-                         ? grads->colors + index * raster->colors_stride
-                         : NULL,
-        .by_sh = grads->sh,
-        .by_sh_dc = grads->sh_dc,
-        .by_means2d = grads->means2d ? grads->means2d + index * n * grads->means2d_axes : NULL,
-        .by_means2d_abs =
-            grads->means2d_abs ? grads->means2d_abs + index * n * grads->means2d_abs_axes : NULL,
-        .means2d_axes = grads->means2d_axes,
-        .means2d_abs_axes = grads->means2d_abs_axes,
-        .shares = camera ? shares : NULL};
-    GSC__TRY(LAUNCH(unproject, blocks, GSC__UNPROJECT_BLOCK, args));
-    if (!camera) return GSC_OK;
-    const gsc_k_camera_grad sum = {
+    const bool store = !(raster->flags & GSC_RASTER_GRAD_ADD), first = store && index == 0;
+    const bool colors = raster->channels == 3, own_colors = raster->colors_stride != 0;
+    const uint32_t axes = (uint32_t)grads->means2d_axes;
+    const uint32_t abs_axes = (uint32_t)grads->means2d_abs_axes;
+    const uint32_t split = raster->sh_dc ? 1 : 0, degree = (uint32_t)raster->sh_degree;
+    const uint32_t rows = 3 * (uint32_t)raster->sh_coefficients;
+    const uint32_t used = 3 * ((degree + 1) * (degree + 1) - split);
+    const gsc__gpu_gradient plain[GSC__GRADIENTS_MAX] = {
+        {grads->means, 3, 3, GSC__RESULT_MEAN, first},
+        {grads->opacities, 1, 1, GSC__RESULT_OPACITY, first},
+        {grads->scales, 3, 3, GSC__RESULT_SCALE, first},
+        {grads->rotations, 4, 4, GSC__RESULT_ROTATION, first},
+        {grads->covariances, 6, 6, GSC__RESULT_COVARIANCE, first},
+        {grads->colors && colors ? grads->colors + index * raster->colors_stride : NULL, 3, 3,
+         GSC__RESULT_COLOR, own_colors ? store : first},
+        {grads->means2d ? grads->means2d + index * n * axes : NULL, axes, 2, GSC__RESULT_MEAN2D,
+         store},
+        {grads->means2d_abs ? grads->means2d_abs + index * n * abs_axes : NULL, abs_axes, 2,
+         GSC__RESULT_MEAN2D_ABS, store}};
+    const gsc__gpu_gradient harmonics[2] = {
+        {grads->sh, rows, used, GSC__RESULT_BASIS + split, first},
+        {grads->sh_dc, 3, 3, GSC__RESULT_BASIS, first}};
+    for (int i = 0; i < GSC__GRADIENTS_MAX; ++i)
+        if (plain[i].to) args->gradient[args->gradients++] = plain[i];
+    for (int i = 0; i < 2; ++i)
+        if (harmonics[i].to && harmonics[i].width > 0 && (first || harmonics[i].used > 0))
+            args->sh_gradient[args->sh_gradients++] = harmonics[i];
+}
+
+static gsc_status camera_grad(gsc_context *context, const gsc__raster *raster, int32_t index,
+                              const gsc__raster_grads *grads, const gsc__gpu_frame *frame,
+                              const double *shares, uint32_t blocks, void *stream) {
+    const gsc_k_camera_grad args = {
         .camera = frame->camera,
         .shares = shares,
         .blocks = blocks,
@@ -146,7 +155,35 @@ static gsc_status unproject(gsc_context *context, const gsc__raster *raster, int
         .own_position = raster->position != NULL,
         .by_view = grads->view ? grads->view + 16 * (int64_t)index : NULL,
         .by_position = grads->position ? grads->position + 3 * (int64_t)index : NULL};
-    return LAUNCH(camera_grad, 1, 32, sum);
+    return LAUNCH(camera_grad, 1, GSC__CAMERA_GRAD_BLOCK, args);
+}
+
+static gsc_status unproject(gsc_context *context, const gsc__raster *raster, int32_t index,
+                            const gsc__raster_grads *grads, const gsc__gpu_frame *frame,
+                            const float *sums, double *shares, void *stream) {
+    const uint32_t blocks = gsc__gpu_pieces(raster->gaussians, GSC__PIECE);
+    const bool camera = grads->view || grads->position;
+    gsc_k_unproject args = {.frame = *frame,
+                            .gaussians = raster->gaussians,
+                            .scale_modifier = raster->scale_modifier,
+                            .sh_degree = raster->sh_degree,
+                            .sh_coefficients = (int32_t)raster->sh_coefficients,
+                            .ndc = (raster->flags & GSC_RASTER_GRAD2D_NDC) != 0,
+                            .means = raster->means,
+                            .opacities = raster->opacities,
+                            .scales = raster->scales,
+                            .rotations = raster->rotations,
+                            .covariances = raster->covariances,
+                            .sh = raster->sh,
+                            .sh_dc = raster->sh_dc,
+                            .has_sh = !raster->colors,
+                            .sums = sums,
+                            .shares = camera ? shares : NULL};
+    list_gradients(raster, index, grads, &args);
+    if (args.gradients || args.sh_gradients || camera)
+        GSC__TRY(LAUNCH(unproject, blocks, GSC__UNPROJECT_BLOCK, args));
+    if (!camera) return GSC_OK;
+    return camera_grad(context, raster, index, grads, frame, shares, blocks, stream);
 }
 
 static gsc_status background(gsc_context *context, const gsc__raster *raster, int32_t index,
@@ -166,31 +203,26 @@ static gsc_status backward_frame(gsc_context *context, const gsc__raster *raster
                                  const gsc__raster_buffers *buffers, const gsc_raster_info *info,
                                  const gsc__raster_grads *grads, const gsc__gpu_layout *layout,
                                  void *stream) {
-    const size_t sums_bytes = (size_t)layout->room * GSC__SUMS * sizeof(float);
     gsc__gpu_frame frame;
     gsc__gpu_bins bins;
     gsc__gpu_frame_open(layout, buffers, index, &frame);
     /* The sums stand before the lists' work space, which takes what is left. */
-    gsc__gpu_cut cut = {buffers->scratch, 0};
-    float *sums = gsc__gpu_take(&cut, sums_bytes);
-    double *shares =
-        gsc__gpu_take(&cut, (size_t)gsc__gpu_pieces(layout->room, GSC__UNPROJECT_BLOCK) *
-                                GSC__CAMERA_SHARES * sizeof(double));
-    if (cut.at > buffers->scratch_bytes)
+    const gsc__gpu_sums sums = gsc__gpu_sums_layout(raster, layout, buffers->scratch);
+    if (sums.bytes > buffers->scratch_bytes)
         return gsc__fail(GSC_ERROR_BUFFER_TOO_SMALL,
                          "raster_backward: scratch has %zu bytes, expected at least %zu",
-                         buffers->scratch_bytes, cut.at);
+                         buffers->scratch_bytes, sums.bytes);
     gsc__raster_buffers rest = *buffers;
-    rest.scratch = (unsigned char *)buffers->scratch + cut.at;
-    rest.scratch_bytes -= cut.at;
-    GSC__TRY(gsc__gpu_memset(context, sums, 0, sums_bytes, stream, function));
+    rest.scratch = (unsigned char *)buffers->scratch + sums.bytes;
+    rest.scratch_bytes -= sums.bytes;
+    GSC__TRY(gsc__gpu_sums_clear(context, &frame, &sums, stream, function));
     GSC__TRY(gsc__gpu_bins_plan(context, layout, &frame, &rest, info, false, NULL, false, &bins,
                                 stream, function));
-    gsc_k_unblend args = unblend_args(raster, index, grads, layout, &frame, &bins, sums);
+    gsc_k_unblend args = unblend_args(raster, index, grads, layout, &frame, &bins, &sums);
     GSC__TRY(gsc__gpu_background(context, raster, index, layout, buffers->state, stream, function,
                                  &args.background));
-    GSC__TRY(unblend_bands(context, raster, grads, layout, &frame, &bins, &args, stream));
-    GSC__TRY(unproject(context, raster, index, grads, layout, &frame, sums, shares, stream));
+    GSC__TRY(unblend(context, raster, grads, layout, &frame, &bins, &sums, &args, stream));
+    GSC__TRY(unproject(context, raster, index, grads, &frame, sums.sums, sums.shares, stream));
     if (!grads->background || !grads->color) return GSC_OK;
     return background(context, raster, index, grads, layout, &frame, stream);
 }
@@ -200,10 +232,6 @@ gsc_status gsc__gpu_raster_backward(gsc_context *context, const gsc__raster *ras
                                     const gsc__raster_grads *grads, void *stream) {
     gsc__gpu_layout layout;
     gsc__gpu_layout_plan(raster, info->visible, &layout);
-    if (raster->flags & GSC_RASTER_DETERMINISTIC)
-        return gsc__fail(GSC_ERROR_UNSUPPORTED,
-                         "raster_backward: GSC_RASTER_DETERMINISTIC is not supported on CUDA "
-                         "devices yet");
     if (info->layout != layout.hash)
         return gsc__fail(GSC_ERROR_STATE,
                          "raster_backward: info has layout %016llx, these args make %016llx",

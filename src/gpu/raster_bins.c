@@ -79,12 +79,6 @@ size_t gsc__gpu_statistics_bytes(const gsc__gpu_layout *layout) {
     return 4 * 256 + 3 * (size_t)layout->gaussians * sizeof(uint64_t);
 }
 
-size_t gsc__gpu_sums_bytes(const gsc__gpu_layout *layout) {
-    const uint32_t blocks = gsc__gpu_pieces(layout->room, GSC__UNPROJECT_BLOCK);
-    return 2 * 256 + (size_t)layout->room * GSC__SUMS * sizeof(float) +
-           (size_t)blocks * GSC__CAMERA_SHARES * sizeof(double);
-}
-
 gsc_status gsc__gpu_sort_depths(gsc_context *context, const gsc__gpu_layout *layout,
                                 const gsc__gpu_frame *frame, void *scratch, void *stream,
                                 const char *function) {

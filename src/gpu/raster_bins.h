@@ -21,9 +21,8 @@ typedef struct gsc__gpu_bins {
 
 /* For lists of at most so many entries at once. */
 size_t gsc__gpu_bins_scratch_bytes(const gsc__gpu_layout *layout, int64_t entries);
-/* What render needs behind it for statistics, and backward for sums. */
+/* What render needs behind it for statistics. */
 size_t gsc__gpu_statistics_bytes(const gsc__gpu_layout *layout);
-size_t gsc__gpu_sums_bytes(const gsc__gpu_layout *layout);
 
 size_t gsc__gpu_sort_scratch_bytes(const gsc__gpu_layout *layout);
 /* frame->order by frame->depths. */

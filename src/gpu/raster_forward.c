@@ -1,4 +1,5 @@
 #include "raster_bins.h"
+#include "raster_sums.h"
 
 #include <string.h>
 
@@ -40,8 +41,8 @@ gsc_status gsc__gpu_raster_sizes(const gsc_context *context, const gsc__raster *
     const int64_t entries = gsc__gpu_list_entries(&layout, info->intersections_bytes);
     const size_t render = render_scratch_bytes(&layout, entries);
     if (render > info->forward_scratch_bytes) info->forward_scratch_bytes = render;
-    info->backward_scratch_bytes =
-        gsc__gpu_bins_scratch_bytes(&layout, entries) + gsc__gpu_sums_bytes(&layout);
+    info->backward_scratch_bytes = gsc__gpu_bins_scratch_bytes(&layout, entries) +
+                                   gsc__gpu_sums_layout(raster, &layout, NULL).bytes;
     return GSC_OK;
 }
 

@@ -244,11 +244,3 @@ def test_equal_depths_blend_in_index_order():
     gpu, cpu = run(args)[0].color, gsplat_c.rasterize(**args).color
     assert relative(gpu, cpu, "equal depths") < 1e-5
     assert torch.equal(gpu, run(args)[0].color)
-
-
-def test_a_deterministic_backward_is_refused():
-    args = to_cuda({**COLORS, "deterministic": True})
-    out, saved = gsplat_c.rasterize_forward(**args)
-    with pytest.raises(gsplat_c.UnsupportedError, match="GSC_RASTER_DETERMINISTIC"):
-        gsplat_c.rasterize_backward(saved, wrt=("means",),
-                                    grad_color=torch.ones_like(out.color), **args)

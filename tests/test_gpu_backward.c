@@ -1,0 +1,295 @@
+#define _DEFAULT_SOURCE /* setenv */
+/* What backward launches on a CUDA device, with a fake driver: which gradients are stored,
+ * added to or filled beforehand. */
+
+#include "fake_driver.h"
+
+#include "../src/gpu/raster_bins.h"
+
+#include <stdlib.h>
+
+enum { N = 600, WIDTH = 40, HEIGHT = 24, PIXELS = WIDTH * HEIGHT, CAMERAS = 2 };
+#define UNTOUCHED 7.0f
+
+static fake_notes *notes;
+static gsc_context *context;
+static gsc__gpu_scope scope;
+static gsc__raster raster;
+static gsc__raster_grads grads;
+static gsc_raster_info info;
+static gsc__raster_buffers buffers;
+static float memory[12][CAMERAS * N * 12]; /* of the gradients */
+static float upstream[CAMERAS * PIXELS * 4];
+
+static int open_context(void **state) {
+    (void)state;
+    fake_driver_reset(notes);
+    context = fake_driver_context(0, 0);
+    expect_ok(gsc__gpu_enter("test", &gsc__gpu_of(context)->device, &scope));
+    for (int i = 0; i < 12; ++i)
+        for (size_t k = 0; k < sizeof memory[i] / sizeof(float); ++k) memory[i][k] = UNTOUCHED;
+    raster = (gsc__raster){.width = WIDTH,
+                           .height = HEIGHT,
+                           .channels = 3,
+                           .sh_degree = 1,
+                           .cameras = CAMERAS,
+                           .gaussians = N,
+                           .scale_modifier = 1,
+                           .sh_coefficients = 4,
+                           .view = upstream,
+                           .means = upstream,
+                           .opacities = upstream,
+                           .scales = upstream,
+                           .rotations = upstream,
+                           .sh = upstream};
+    grads = (gsc__raster_grads){.color = upstream,
+                                .means = memory[0],
+                                .opacities = memory[1],
+                                .scales = memory[2],
+                                .rotations = memory[3],
+                                .sh = memory[4],
+                                .means2d = memory[5],
+                                .means2d_axes = 3,
+                                .view = memory[6]};
+    return 0;
+}
+
+static void close_buffers(void) {
+    free(buffers.state);
+    free(buffers.scratch);
+    free(buffers.intersections);
+    memset(&buffers, 0, sizeof buffers);
+}
+
+static int close_context(void **state) {
+    (void)state;
+    close_buffers();
+    gsc__gpu_leave(&scope);
+    gsc_context_free(context);
+    return 0;
+}
+
+static void *take(size_t bytes) {
+    void *data = calloc(1, bytes + 1);
+    assert_non_null(data);
+    return data;
+}
+
+static gsc_status backward(void) {
+    memset(&info, 0, sizeof info);
+    info.visible = N;
+    info.intersections = 1000;
+    expect_ok(gsc__gpu_raster_sizes(context, &raster, &info));
+    buffers = (gsc__raster_buffers){.state = take(info.state_bytes),
+                                    .intersections = take(info.intersections_bytes),
+                                    .scratch = take(info.backward_scratch_bytes),
+                                    .state_bytes = info.state_bytes,
+                                    .intersections_bytes = info.intersections_bytes,
+                                    .scratch_bytes = info.backward_scratch_bytes};
+    return gsc__gpu_raster_backward(context, &raster, &buffers, &info, &grads, NULL);
+}
+
+/* Launch `number` of a kernel, or NULL. */
+static const fake_launch *find(const char *kernel, int number) {
+    for (int i = 0; i < notes->launch_count; ++i)
+        if (!strcmp(notes->launches[i].kernel, kernel) && number-- == 0) return &notes->launches[i];
+    return NULL;
+}
+
+static gsc_k_unproject unproject_of(int camera) {
+    gsc_k_unproject args;
+    const fake_launch *seen = find("gsc_unproject", camera);
+    assert_non_null(seen);
+    assert_int_equal(seen->args_bytes, sizeof args);
+    assert_int_equal(seen->grid[0], (N + GSC__PIECE - 1) / GSC__PIECE);
+    assert_int_equal(seen->block[0], GSC__UNPROJECT_BLOCK);
+    memcpy(&args, seen->args, sizeof args);
+    return args;
+}
+
+static gsc__gpu_gradient gradient_of(const gsc_k_unproject *args, const float *to) {
+    for (uint32_t i = 0; i < args->gradients; ++i)
+        if (args->gradient[i].to == to) return args->gradient[i];
+    for (uint32_t i = 0; i < args->sh_gradients; ++i)
+        if (args->sh_gradient[i].to == to) return args->sh_gradient[i];
+    fail_msg("a gradient is missing");
+    return args->gradient[0];
+}
+
+static void expect_filled(const float *gradient, size_t count, float value) {
+    for (size_t i = 0; i < count; ++i) assert_true(gradient[i] == value);
+}
+
+/* The kernels do nothing here, so that what is not UNTOUCHED was filled by the host. */
+static void stored_gradients_are_not_filled(void **state) {
+    (void)state;
+    expect_ok(backward());
+    for (int i = 0; i < 6; ++i) expect_filled(memory[i], N, UNTOUCHED);
+    expect_filled(memory[6], CAMERAS * 16, 0);
+    assert_true(memory[6][CAMERAS * 16] == UNTOUCHED);
+    for (int camera = 0; camera < CAMERAS; ++camera) {
+        const gsc_k_unproject args = unproject_of(camera);
+        assert_int_equal(args.gradients, 5);
+        assert_int_equal(args.sh_gradients, 1);
+        for (int i = 0; i < 5; ++i)
+            assert_int_equal(gradient_of(&args, memory[i]).overwrite, camera == 0);
+        const gsc__gpu_gradient means2d = gradient_of(&args, memory[5] + camera * 3 * N);
+        assert_true(means2d.overwrite);
+        assert_int_equal(means2d.width, 3);
+        assert_int_equal(means2d.used, 2);
+        assert_int_equal(gradient_of(&args, memory[4]).width, 12);
+        assert_int_equal(gradient_of(&args, memory[4]).used, 12);
+    }
+}
+
+static void added_gradients_are_neither_filled_nor_stored(void **state) {
+    (void)state;
+    raster.flags = GSC_RASTER_GRAD_ADD;
+    expect_ok(backward());
+    for (int i = 0; i < 7; ++i) expect_filled(memory[i], N, UNTOUCHED);
+    for (int camera = 0; camera < CAMERAS; ++camera) {
+        const gsc_k_unproject args = unproject_of(camera);
+        for (uint32_t i = 0; i < args.gradients; ++i) assert_false(args.gradient[i].overwrite);
+        assert_false(args.sh_gradient[0].overwrite);
+    }
+}
+
+static void with_colors(int32_t channels, bool own) {
+    raster.sh = NULL;
+    raster.colors = upstream;
+    raster.channels = channels;
+    raster.colors_stride = own ? (int64_t)N * channels : 0;
+    grads.sh = NULL;
+    grads.colors = memory[7];
+}
+
+static void colors_of_each_camera_are_stored(void **state) {
+    (void)state;
+    with_colors(3, true);
+    expect_ok(backward());
+    expect_filled(memory[7], CAMERAS * N * 3, UNTOUCHED);
+    for (int camera = 0; camera < CAMERAS; ++camera) {
+        const gsc_k_unproject args = unproject_of(camera);
+        assert_true(gradient_of(&args, memory[7] + camera * 3 * N).overwrite);
+    }
+}
+
+/* Pixels add to these one by one. */
+static void other_channels_are_filled(void **state) {
+    (void)state;
+    with_colors(4, false);
+    expect_ok(backward());
+    expect_filled(memory[7], N * 4, 0);
+    assert_true(memory[7][N * 4] == UNTOUCHED);
+    assert_int_equal(unproject_of(0).gradients, 5);
+    assert_int_equal(unproject_of(0).sh_gradients, 0);
+}
+
+static void harmonics_in_two_arrays(void **state) {
+    (void)state;
+    raster.sh_dc = upstream;
+    raster.sh_coefficients = 15;
+    grads.sh_dc = memory[7];
+    expect_ok(backward());
+    const gsc_k_unproject args = unproject_of(0);
+    assert_int_equal(args.sh_gradients, 2);
+    const gsc__gpu_gradient rest = gradient_of(&args, memory[4]),
+                            dc = gradient_of(&args, memory[7]);
+    assert_int_equal(rest.width, 45);
+    assert_int_equal(rest.used, 9);
+    assert_int_equal(rest.result, GSC__RESULT_BASIS + 1);
+    assert_int_equal(dc.width, 3);
+    assert_int_equal(dc.result, GSC__RESULT_BASIS);
+}
+
+static void sums_are_cleared_by_the_device(void **state) {
+    (void)state;
+    expect_ok(backward());
+    gsc_k_clear_records clear;
+    gsc_k_unblend unblend;
+    const fake_launch *first = find("gsc_clear_records", 0), *then = find("gsc_unblend", 0);
+    assert_non_null(first);
+    assert_non_null(then);
+    assert_true(first < then);
+    memcpy(&clear, first->args, sizeof clear);
+    memcpy(&unblend, then->args, sizeof unblend);
+    assert_ptr_equal(clear.to, unblend.sums);
+    assert_ptr_equal(clear.frame.header, unblend.frame.header);
+    assert_int_equal(clear.quads * 4, GSC__SUMS);
+}
+
+static void expect_next(int *at, const char *kernel) {
+    while (*at < notes->launch_count && strcmp(notes->launches[*at].kernel, kernel)) ++*at;
+    if (*at == notes->launch_count) fail_msg("no %s, or not where it is expected", kernel);
+    ++*at;
+}
+
+/* What the first pass finds the second one needs, and its integers become floats before
+ * they are read. */
+static void reproducible_sums_take_two_passes(void **state) {
+    (void)state;
+    raster.cameras = 1;
+    raster.flags = GSC_RASTER_DETERMINISTIC;
+    for (int variant = 0; variant < 3; ++variant) {
+        int at = notes->launch_count = 0;
+        if (variant == 1) grads.depth = upstream;
+        if (variant == 2) with_colors(4, false);
+        expect_ok(backward());
+        for (int i = 0; i < (variant == 2 ? 4 : 2); ++i) expect_next(&at, "gsc_clear_records");
+        expect_next(&at, variant == 0   ? "gsc_unblend_largest"
+                         : variant == 1 ? "gsc_unblend_all_largest"
+                                        : "gsc_unblend_any_largest");
+        gsc_k_unblend first, second;
+        memcpy(&first, notes->launches[at - 1].args, sizeof first);
+        expect_next(&at, variant == 0   ? "gsc_unblend_fixed"
+                         : variant == 1 ? "gsc_unblend_all_fixed"
+                                        : "gsc_unblend_any_fixed");
+        memcpy(&second, notes->launches[at - 1].args, sizeof second);
+        assert_non_null(first.fixed);
+        assert_int_equal(first.color_sums != NULL, variant == 2);
+        assert_int_equal(first.color_width, variant == 2 ? 4 : 0);
+        assert_memory_equal(&first, &second, sizeof first);
+        expect_next(&at, "gsc_finish_sums");
+        if (variant == 2) expect_next(&at, "gsc_finish_colors");
+        expect_next(&at, "gsc_unproject");
+        if (variant < 2) close_buffers();
+    }
+}
+
+static void reproducible_sums_need_more_scratch(void **state) {
+    (void)state;
+    expect_ok(backward());
+    const size_t before = info.backward_scratch_bytes;
+    close_buffers();
+    raster.flags = GSC_RASTER_DETERMINISTIC;
+    expect_ok(backward());
+    assert_true(info.backward_scratch_bytes >= before + N * GSC__SUMS * sizeof(uint64_t));
+    buffers.scratch_bytes = N * GSC__SUMS * (sizeof(float) + sizeof(uint64_t));
+    assert_int_equal(gsc__gpu_raster_backward(context, &raster, &buffers, &info, &grads, NULL),
+                     GSC_ERROR_BUFFER_TOO_SMALL);
+    assert_non_null(strstr(gsc_last_error(), "raster_backward: scratch has "));
+}
+
+static void nothing_wanted(void **state) {
+    (void)state;
+    grads = (gsc__raster_grads){.color = upstream};
+    expect_ok(backward());
+    assert_null(find("gsc_unproject", 0));
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_context, close_context)
+    const struct CMUnitTest tests[] = {
+        TEST(stored_gradients_are_not_filled),
+        TEST(added_gradients_are_neither_filled_nor_stored),
+        TEST(colors_of_each_camera_are_stored),
+        TEST(other_channels_are_filled),
+        TEST(harmonics_in_two_arrays),
+        TEST(sums_are_cleared_by_the_device),
+        TEST(reproducible_sums_take_two_passes),
+        TEST(reproducible_sums_need_more_scratch),
+        TEST(nothing_wanted),
+    };
+    notes = fake_driver_notes();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
