@@ -16,6 +16,7 @@
     X(image)              \
     X(ssim)               \
     X(knn_tree)           \
+    X(knn_crowds)         \
     X(knn)
 
 #define GSC__GPU_KERNELS(X)             \
@@ -67,6 +68,8 @@
     X(knn_tree, knn_keys)               \
     X(knn_tree, knn_leaves)             \
     X(knn_tree, knn_boxes)              \
+    X(knn_crowds, knn_find_crowds)      \
+    X(knn_crowds, knn_order_crowds)     \
     X(knn, knn_3)                       \
     X(knn, knn_8)                       \
     X(knn, knn_any)

@@ -1,4 +1,4 @@
-/* Exact nearest neighbours on the device: see cuda/knn_tree.cu and cuda/knn.cu. */
+/* Exact nearest neighbours on the device: see cuda/knn_tree.cu, knn_crowds.cu and knn.cu. */
 #include "../../cuda/knn_kernels.h"
 #include "gpu.h"
 #include "raster_state.h"
@@ -10,7 +10,13 @@
 
 static const char function[] = "knn";
 
-enum { WARPS = GSC__KNN_BLOCK / 32, SHORT = 3, MEDIUM = 8, LISTS_PER_PROCESSOR = 16 };
+enum {
+    WARPS = GSC__KNN_BLOCK / 32,
+    SHORT = 3,
+    MEDIUM = 8,
+    LISTS_PER_PROCESSOR = 16,
+    CROWD_BLOCKS_PER_PROCESSOR = 2
+};
 
 /* Boxes of all levels, the leaves' first; each level is padded to whole nodes. */
 typedef struct tree_plan {
@@ -21,13 +27,14 @@ typedef struct tree_plan {
     uint64_t boxes;
 } tree_plan;
 
-/* Keys are dead once the points are in order, whose copies take their place.  Queries are
- * ordered before the points, in the same keys. */
+/* Keys are dead once the points are in order, whose copies take their place; boxes take that
+ * of the other values.  Queries are ordered before the points, in the same keys. */
 typedef struct scratch_plan {
     tree_plan tree;
-    size_t keys, other_keys, sorted; /* sorted begins where keys do */
-    size_t values, other_values, query_values, query_other_values;
-    size_t cells, query_cells, bounds, sort, boxes, lists, bytes;
+    size_t keys, other_keys, sorted;    /* sorted begins where keys do */
+    size_t values, other_values, boxes; /* boxes begin where other_values do */
+    size_t query_values, query_other_values;
+    size_t cells, query_cells, bounds, sort, crowds, lists, bytes;
     uint32_t list_warps; /* of the kernel for any k */
 } scratch_plan;
 
@@ -56,6 +63,20 @@ static size_t take(size_t *total, size_t bytes) {
     return begin;
 }
 
+/* The crowds' counters, their list and the marks of the found ones lie side by side and are
+ * cleared at once.  The list has room for every crowd that there can be, and for four times
+ * what can be left of them after one division. */
+static uint32_t crowd_capacity(int64_t count) {
+    return (uint32_t)(count / (GSC__KNN_CROWD * GSC__KNN_LEAF) + count / 512 + 64);
+}
+
+static uint32_t crowd_words(int64_t count) {
+    if (count < GSC__KNN_CROWDED_COUNT) return 0;
+    const uint32_t found = (uint32_t)(count / (GSC__KNN_CROWD * GSC__KNN_LEAF) + 1);
+    return (uint32_t)(sizeof(gsc__gpu_crowds) / sizeof(uint32_t)) + 2 * crowd_capacity(count) +
+           found;
+}
+
 static scratch_plan plan_scratch(const gsc_context *context, const gsc__knn *knn) {
     scratch_plan plan = {.tree = plan_tree(knn->points_count)};
     const size_t points = (size_t)knn->points_count;
@@ -67,14 +88,16 @@ static scratch_plan plan_scratch(const gsc_context *context, const gsc__knn *knn
         plan.sorted + (size_t)plan.tree.leaves * GSC__KNN_LEAF * 4 * sizeof(float);
     if (plan.bytes < sorted_end) plan.bytes = sorted_end;
     plan.values = take(&plan.bytes, points * sizeof(uint32_t));
-    plan.other_values = take(&plan.bytes, points * sizeof(uint32_t));
+    const size_t boxes = (size_t)plan.tree.boxes * sizeof(gsc__gpu_box);
+    const size_t values = points * sizeof(uint32_t);
+    plan.other_values = plan.boxes = take(&plan.bytes, values > boxes ? values : boxes);
     plan.query_values = take(&plan.bytes, queries * sizeof(uint32_t));
     plan.query_other_values = take(&plan.bytes, queries * sizeof(uint32_t));
     plan.cells = take(&plan.bytes, sizeof(gsc__gpu_cells));
     plan.query_cells = take(&plan.bytes, sizeof(gsc__gpu_cells));
     plan.bounds = take(&plan.bytes, GSC__KNN_BOUNDS_BLOCKS * sizeof(gsc__gpu_bounds));
     plan.sort = take(&plan.bytes, gsc__gpu_sort_bytes((int64_t)most, GSC__KNN_KEY_BITS));
-    plan.boxes = take(&plan.bytes, (size_t)plan.tree.boxes * sizeof(gsc__gpu_box));
+    plan.crowds = take(&plan.bytes, crowd_words((int64_t)most) * sizeof(uint32_t));
     if (knn->k > MEDIUM) {
         const uint32_t groups = gsc__gpu_pieces(knn->queries_count, GSC__KNN_LEAF);
         const uint32_t warps =
@@ -91,6 +114,27 @@ size_t gsc__gpu_knn_scratch_bytes(const gsc_context *context, const gsc__knn *kn
 }
 
 /* --------------------------------------------------------------------- order */
+
+/* Puts those points in order that share a cell of the curve. */
+static gsc_status order_crowds(gsc_context *context, const gsc_k_knn_keys *keys, uint32_t *order,
+                               uint32_t *other, void *stream) {
+    const uint32_t leaves = gsc__gpu_pieces(keys->count, GSC__KNN_LEAF);
+    gsc__gpu_crowds *crowds = (void *)keys->cleared;
+    gsc_k_knn_crowds args = {.points = keys->points,
+                             .cells = keys->cells,
+                             .count = keys->count,
+                             .order = order,
+                             .other = other,
+                             .crowds = crowds,
+                             .list = (void *)(crowds + 1),
+                             .capacity = crowd_capacity(keys->count)};
+    const uint32_t blocks =
+        (uint32_t)gsc__gpu_of(context)->device.multiprocessors * CROWD_BLOCKS_PER_PROCESSOR;
+    args.found = (void *)(args.list + args.capacity);
+    GSC__TRY(
+        LAUNCH(knn_find_crowds, gsc__gpu_pieces(leaves, GSC__KNN_BLOCK), GSC__KNN_BLOCK, args));
+    return LAUNCH(knn_order_crowds, blocks, GSC__KNN_CROWDS_BLOCK, args);
+}
 
 /* Orders points [count, 3] along the curve, those that are not finite last.  The order is
  * in `values` afterwards. */
@@ -110,17 +154,24 @@ static gsc_status order_points(gsc_context *context, const gsc__knn *knn, const 
 
     uint64_t *key_arrays[2] = {(void *)(scratch + plan->keys),
                                (void *)(scratch + plan->other_keys)};
-    const gsc_k_knn_keys keys = {
-        .points = points, .cells = bounds.cells, .count = (uint32_t)count, .keys = key_arrays[0]};
+    uint32_t *order = (void *)(scratch + values), *other = (void *)(scratch + other_values);
+    const gsc_k_knn_keys keys = {.points = points,
+                                 .cells = bounds.cells,
+                                 .count = (uint32_t)count,
+                                 .keys = key_arrays[0],
+                                 .cleared = (void *)(scratch + plan->crowds),
+                                 .cleared_words = crowd_words(count)};
     GSC__TRY(LAUNCH(knn_keys, blocks, GSC__KNN_BLOCK, keys));
     const gsc__gpu_sort_args sort = {.length = {&bounds.cells->count, (uint32_t)count},
                                      .bits = GSC__KNN_KEY_BITS,
                                      .keys = key_arrays[0],
                                      .work_keys = {key_arrays[1], key_arrays[0]},
-                                     .out_values = (void *)(scratch + values),
-                                     .work_values = (void *)(scratch + other_values),
+                                     .out_values = order,
+                                     .work_values = other,
                                      .scratch = scratch + plan->sort};
-    return gsc__gpu_sort(context, &sort, stream, function);
+    GSC__TRY(gsc__gpu_sort(context, &sort, stream, function));
+    if (keys.cleared_words == 0) return GSC_OK;
+    return order_crowds(context, &keys, order, other, stream);
 }
 
 static gsc_status build_tree(gsc_context *context, const gsc__knn *knn, const scratch_plan *plan,

@@ -46,6 +46,25 @@ def cloud(name, count, seed=1):
         u = 1e-30 * u
     if name == "outlier":
         u = np.exp(40 * u - 20)
+    if name == "garden":
+        part = rng.random((count, 1))
+        u = rng.normal(size=(count, 3))
+        far = u / np.linalg.norm(u, axis=1, keepdims=True) * (30 + 200 * rng.random((count, 1)))
+        u = np.where(part < 0.15, u * (10, 0.1, 10), u)
+        u = np.where(part > 0.95, far, u)
+    if name == "crowd":  # all points but one in few cells of the curve
+        u[-1:] = 1e9
+    if name == "small_crowds":
+        u[-1:] = 1e6
+        u[:count // 3] = np.floor(4 * u[:count // 3]) + 1e-6 * u[:count // 3, ::-1]
+    if name == "crowded_places":
+        u[:count // 3] = np.floor(7 * u[:count // 3])
+        u[-1:] = 1e7
+    if name == "crowds_in_crowds":
+        u = (2 * u - 1) * 10.0 ** rng.choice((-14, -7, 0, 7, 14), (count, 1))
+    if name == "crowded_line":
+        u = u[:, :1] * (1, -1, 0)
+        u[-1:] = 1e12
     return u.astype(np.float32)
 
 
@@ -111,6 +130,39 @@ def test_every_k(k):
 def test_large_clouds(name):
     check(cloud(name, 50000), 3)
     check(cloud(name, 50000), 40, cloud(name, 7001, seed=4))
+
+
+@pytest.mark.parametrize("name", ["crowd", "small_crowds", "crowded_places", "crowds_in_crowds",
+                                  "crowded_line", "garden"])
+def test_crowds(name):
+    """Points that share a cell of the curve, fewer and more than a block sorts at once."""
+    for count in (4096, 5000, 40000):
+        check(cloud(name, count), 3)
+    check(cloud(name, 20000), 20)
+    check(cloud("garden", 20000), 3, cloud(name, 20000, seed=5))
+    check(cloud(name, 20000), 8, cloud("garden", 6000, seed=6))
+
+
+def seconds(points, k=3):
+    points = torch.from_numpy(points).cuda()
+    gsplat_c.knn(points[:5000], k)
+    times = []
+    for _ in range(3):
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        gsplat_c.knn(points, k, outputs=("mean2",))
+        end.record()
+        end.synchronize()
+        times.append(begin.elapsed_time(end) / 1000)
+    return min(times)
+
+
+@pytest.mark.parametrize("name", ["one_place", "seven_places", "line", "two_dense_clusters",
+                                  "outlier", "garden", "crowd", "small_crowds",
+                                  "crowded_places", "crowds_in_crowds", "crowded_line"])
+def test_no_cloud_takes_quadratic_time(name):
+    """A quarter of a million points that all meet each other take seconds."""
+    assert seconds(cloud(name, 250000)) < 20 * seconds(cloud("cube", 250000)) + 0.001
 
 
 def test_outputs_alone():

@@ -1,0 +1,131 @@
+/* Places of points on a Hilbert curve.
+ *
+ * The keys are those of Skilling, Programming the Hilbert curve (AIP Conference Proceedings
+ * 707, 2004), in three dimensions with up to 21 bits each: runs of neighbours on this curve
+ * meet half as many others as along Morton's, because it never jumps.  The key of fewer bits
+ * is the beginning of the key of more. */
+#ifndef GSC_KNN_CURVE_CUH
+#define GSC_KNN_CURVE_CUH
+
+#include "device.cuh"
+#include "knn_kernels.h"
+
+#define GSC__CURVE_BITS 21
+#define GSC__KNN_NOT_FINITE ((1ull << GSC__KNN_KEY_BITS) - 1)
+
+static __device__ __forceinline__ bool gsc__is_finite(const float *p) {
+    return isfinite(p[0]) && isfinite(p[1]) && isfinite(p[2]);
+}
+
+static __device__ __forceinline__ gsc__gpu_bounds gsc__no_bounds() {
+    return {{GSC__KNN_INFINITY, GSC__KNN_INFINITY, GSC__KNN_INFINITY},
+            {-GSC__KNN_INFINITY, -GSC__KNN_INFINITY, -GSC__KNN_INFINITY},
+            0};
+}
+
+static __device__ __forceinline__ void gsc__add_bounds(gsc__gpu_bounds &sum,
+                                                       const gsc__gpu_bounds &other) {
+    for (int axis = 0; axis < 3; ++axis) {
+        sum.low[axis] = fminf(sum.low[axis], other.low[axis]);
+        sum.high[axis] = fmaxf(sum.high[axis], other.high[axis]);
+    }
+    sum.finite += other.finite;
+}
+
+/* The sum of a block's bounds, for thread 0.  parts: a warp's each. */
+static __device__ gsc__gpu_bounds gsc__block_bounds(gsc__gpu_bounds own, gsc__gpu_bounds *parts) {
+    for (int step = 16; step > 0; step /= 2) {
+        gsc__gpu_bounds other;
+        for (int axis = 0; axis < 3; ++axis) {
+            other.low[axis] = __shfl_down_sync(GSC__ALL_LANES, own.low[axis], step);
+            other.high[axis] = __shfl_down_sync(GSC__ALL_LANES, own.high[axis], step);
+        }
+        other.finite = __shfl_down_sync(GSC__ALL_LANES, own.finite, step);
+        if (gsc__lane() + step < 32) gsc__add_bounds(own, other);
+    }
+    if (gsc__lane() == 0) parts[threadIdx.x >> 5] = own;
+    __syncthreads();
+    if (threadIdx.x == 0)
+        for (uint32_t warp = 1; warp < blockDim.x >> 5; ++warp) gsc__add_bounds(own, parts[warp]);
+    return own;
+}
+
+/* One scale serves all axes. */
+static __device__ __forceinline__ gsc__gpu_cells gsc__cells_of(const gsc__gpu_bounds &box,
+                                                               uint32_t count) {
+    gsc__gpu_cells cells = {{0, 0, 0}, 0, box.finite, count};
+    float extent = 0;
+    for (int axis = 0; axis < 3 && box.finite > 0; ++axis) {
+        cells.low[axis] = 0.5f * box.low[axis];
+        extent = fmaxf(extent, 0.5f * box.high[axis] - cells.low[axis]);
+    }
+    const float scale = (float)((1u << GSC__CURVE_BITS) - 1) / extent;
+    if (extent > 0.0f && isfinite(scale)) cells.scale = scale;
+    return cells;
+}
+
+typedef struct gsc__cell {
+    uint32_t x, y, z;
+} gsc__cell;
+
+/* p is finite. */
+static __device__ __forceinline__ gsc__cell gsc__cell_of(const gsc__gpu_cells &cells,
+                                                         const float *p) {
+    uint32_t cell[3];
+    for (int axis = 0; axis < 3; ++axis) {
+        const float half = __fmul_rn(0.5f, p[axis]); /* no kernel rounds in another way */
+        const float place = __fmul_rn(__fsub_rn(half, cells.low[axis]), cells.scale);
+        cell[axis] = (uint32_t)(int32_t)place & ((1u << GSC__CURVE_BITS) - 1);
+    }
+    return {cell[0], cell[1], cell[2]};
+}
+
+/* Spreads the low 21 bits so that two zeros stand between any two of them. */
+static __device__ __forceinline__ uint64_t gsc__spread(uint64_t x) {
+    x = (x | x << 32) & 0x001f00000000ffffull;
+    x = (x | x << 16) & 0x001f0000ff0000ffull;
+    x = (x | x << 8) & 0x100f00f00f00f00full;
+    x = (x | x << 4) & 0x10c30c30c30c30c3ull;
+    x = (x | x << 2) & 0x1249249249249249ull;
+    return x;
+}
+
+/* One step of Skilling's loop: `x` inverts or exchanges the low bits of x0. */
+static __device__ __forceinline__ void gsc__undo_turn(uint32_t &x0, uint32_t &x, int bit) {
+    const uint32_t low = (1u << bit) - 1;
+    const uint32_t invert = low & (0 - (x >> bit & 1));
+    const uint32_t exchange = (x0 ^ x) & (low & ~invert);
+    x0 ^= invert | exchange;
+    x ^= exchange;
+}
+
+/* Of the highest `bits` of a cell's numbers. */
+template <int bits> static __device__ __forceinline__ uint64_t gsc__curve_key(gsc__cell cell) {
+    uint32_t x = cell.x >> (GSC__CURVE_BITS - bits), y = cell.y >> (GSC__CURVE_BITS - bits),
+             z = cell.z >> (GSC__CURVE_BITS - bits);
+#pragma unroll
+    for (int bit = bits - 1; bit > 0; --bit) {
+        const uint32_t low = (1u << bit) - 1;
+        x ^= low & (0 - (x >> bit & 1));
+        gsc__undo_turn(x, y, bit);
+        gsc__undo_turn(x, z, bit);
+    }
+    y ^= x;
+    z ^= y;
+    uint32_t turn = z >> 1; /* parity of the bits above each bit */
+    turn ^= turn >> 1;
+    turn ^= turn >> 2;
+    turn ^= turn >> 4;
+    turn ^= turn >> 8;
+    turn ^= turn >> 16;
+    return gsc__spread(x ^ turn) << 2 | gsc__spread(y ^ turn) << 1 | gsc__spread(z ^ turn);
+}
+
+/* What points are sorted by first; p is finite.  The last cell joins the one before it. */
+static __device__ __forceinline__ uint64_t gsc__place_key(const gsc__gpu_cells &cells,
+                                                          const float *p) {
+    return min((uint64_t)gsc__curve_key<GSC__CURVE_BITS>(gsc__cell_of(cells, p)),
+               (uint64_t)(GSC__KNN_NOT_FINITE - 1));
+}
+
+#endif
