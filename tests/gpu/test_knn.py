@@ -62,6 +62,8 @@ def cloud(name, count, seed=1):
         u[-1:] = 1e7
     if name == "crowds_in_crowds":
         u = (2 * u - 1) * 10.0 ** rng.choice((-14, -7, 0, 7, 14), (count, 1))
+    if name == "crowded_corners":  # the last cell of the curve is one of them
+        u = np.sign(rng.random((count, 3)) - 0.5) * (1 - 3e-6 * u)
     if name == "crowded_line":
         u = u[:, :1] * (1, -1, 0)
         u[-1:] = 1e12
@@ -133,7 +135,7 @@ def test_large_clouds(name):
 
 
 @pytest.mark.parametrize("name", ["crowd", "small_crowds", "crowded_places", "crowds_in_crowds",
-                                  "crowded_line", "garden"])
+                                  "crowded_corners", "crowded_line", "garden"])
 def test_crowds(name):
     """Points that share a cell of the curve, fewer and more than a block sorts at once."""
     for count in (4096, 5000, 40000):
