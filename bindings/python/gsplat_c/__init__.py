@@ -1,8 +1,8 @@
 """3D Gaussian splatting: a differentiable rasterizer, nearest neighbours, SSIM and Adam.
 
-Functions take arrays of any framework that speaks DLPack and return torch tensors to
-torch, numpy arrays to everybody else.  Nothing is compiled and no framework is imported;
-``import gsplat_c.torch`` adds functions with gradients for torch.
+Functions take arrays of any framework that speaks DLPack and return arrays of torch, cupy
+or jax to those, numpy arrays to everybody else.  Nothing is compiled and no framework is
+imported; ``import gsplat_c.torch`` and ``import gsplat_c.jax`` add functions with gradients.
 
     import numpy as np, gsplat_c
 

@@ -7,8 +7,13 @@ no framework is imported, an array's own is already there.  What adapters do:
                 that must be dense and are not are copied.  Outputs are never copied:
                 they must be dense and writable.
     empty       a new array on the device of another
+    bytes       uint8 memory at a multiple of 256
     device      (DLDeviceType, id) of an array
     is_double   whether it is float64
+    stream      the framework's current stream, as DLPack and CUDA number it
+    convert     None, or makes the caller's kind of array of what empty() gave
+
+cupy and jax have files of their own.
 """
 
 from __future__ import annotations
@@ -40,6 +45,8 @@ def _read_only(name):
 
 class NumpyArrays:
     """numpy.ndarray, by its own DLPack capsule."""
+
+    convert = None
 
     def __init__(self, numpy):
         self.numpy = numpy
@@ -104,6 +111,8 @@ class NumpyArrays:
 
 class TorchArrays:
     """torch.Tensor of any version, by its methods: five times faster than its __dlpack__."""
+
+    convert = None
 
     def __init__(self, torch):
         self.torch = torch
@@ -174,7 +183,6 @@ class TorchArrays:
         return tensor.dtype is self.torch.float64
 
     def stream(self, device):
-        """The framework's current stream, as DLPack and CUDA number it."""
         if device[0] != CUDA:
             return 0
         if self._raw_stream is not None:
@@ -184,6 +192,8 @@ class TorchArrays:
 
 class DlpackArrays:
     """Anything else with __dlpack__; results are numpy arrays, so new ones are on the CPU."""
+
+    convert = None
 
     def pack(self, block, value, name, strided=False, writable=False):
         capsule = self._capsule(block, value)
@@ -229,8 +239,8 @@ class DlpackArrays:
 
     def _on_cpu(self, like):
         if self.device(like)[0] not in (CPU, CUDA_HOST):
-            raise argument_error("DEVICE", "results of arrays on a GPU other than torch's must be "
-                                           "given by the caller (out=)")
+            raise argument_error("DEVICE", f"{type(like).__name__} on a GPU: the caller must give "
+                                           "all results (out=)")
 
     def copy_into(self, target, source):
         with Call() as block:
@@ -327,6 +337,14 @@ def _find(value, name):
         found = torch_arrays()
     elif numpy is not None and isinstance(value, numpy.ndarray):
         found = numpy_arrays()
+    elif _is_a(value, "cupy", "ndarray"):
+        from ._cupy import CupyArrays
+
+        found = CupyArrays(sys.modules["cupy"])
+    elif _is_a(value, "jax", "Array"):
+        from ._jax import JaxArrays
+
+        found = JaxArrays.of(sys.modules["jax"], value, name)
     elif hasattr(value, "__dlpack__"):
         found = _dlpack
     elif hasattr(value, "__array_interface__"):
@@ -336,6 +354,11 @@ def _find(value, name):
                              "array with __dlpack__")
     _adapters[type(value)] = found
     return found
+
+
+def _is_a(value, module, kind):
+    kind = getattr(sys.modules.get(module), kind, None)
+    return kind is not None and isinstance(value, kind)
 
 
 def principal(value, name):
@@ -363,6 +386,14 @@ def pack_image(block, value, name):
 def pack_output(block, value, name):
     """A DLTensor of an array that the library writes to."""
     return adapter(value, name).pack(block, value, name, False, True)
+
+
+def convert(arrays, values, like, out):
+    """The results {name: array} in the caller's framework; those in out are the caller's."""
+    if arrays.convert is None:
+        return values
+    return {name: value if out and out.get(name) is not None else arrays.convert(value, like)
+            for name, value in values.items()}
 
 
 def shape_of(value):

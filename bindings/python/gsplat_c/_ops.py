@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ._abi import CONSTANTS
-from ._arrays import pack, pack_image, pack_output, principal, shape_of
+from ._arrays import convert, pack, pack_image, pack_output, principal, shape_of
 from ._call import TENSOR_BYTES, Call, Descriptor
 from ._context import context
 from ._errors import argument_error
@@ -80,7 +80,7 @@ def knn(
         status = lib.gsc_knn(handle, args, stream)
         if status:
             fail(status)
-        return Neighbors(values)
+        return Neighbors(convert(arrays, values, points, out))
 
 
 def _window(window, sigma):
@@ -140,7 +140,7 @@ def ssim(
         status = lib.gsc_ssim_forward(handle, args, stream)
         if status:
             fail(status)
-        return Ssim(values)
+        return Ssim(convert(arrays, values, image, out))
 
 
 def ssim_backward(
@@ -184,7 +184,7 @@ def ssim_backward(
         status = lib.gsc_ssim_backward(handle, args, stream)
         if status:
             fail(status)
-        return SsimGrads(values)
+        return SsimGrads(convert(arrays, values, image, out))
 
 
 def image_loss(
@@ -237,7 +237,7 @@ def image_loss(
         status = lib.gsc_image_loss(handle, args, stream)
         if status:
             fail(status)
-        return ImageLoss(values)
+        return ImageLoss(convert(arrays, values, image, out))
 
 
 _GROUP_KEYS = frozenset(_GROUP.fields)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ._abi import CONSTANTS
-from ._arrays import CPU, adapter, pack, pack_output, principal, shape_of
+from ._arrays import CPU, adapter, convert, pack, pack_output, principal, shape_of
 from ._call import Call, Descriptor
 from ._context import context
 from ._errors import argument_error
@@ -71,8 +71,8 @@ def rasterize(
 
     Arrays are float32, of any framework that speaks DLPack, all on one device; those
     that are not dense are copied.  The small camera arrays may be on the CPU always,
-    or be nested lists of numbers.  Results are torch tensors if ``means`` is one,
-    else numpy arrays.  Cameras look along +z, with x to the right and y down.  Every
+    or be nested lists of numbers.  Results are arrays of torch, cupy or jax if ``means`` is
+    one, else numpy arrays.  Cameras look along +z, with x to the right and y down.  Every
     leading C may be absent when it is 1.  No gradient is recorded: see
     ``gsplat_c.torch.rasterize`` and ``rasterize_forward`` for that.
 
@@ -109,7 +109,8 @@ def rasterize(
         deterministic: bitwise reproducible gradients on a GPU; the CPU's always are.
         outputs: names of the results wanted, see RasterOutputs.
         out: arrays to write into, by name; dense and writable.  They count as asked for.
-        stream: a CUDA stream handle; by default torch's current stream, or the legacy one.
+        stream: a CUDA stream handle; by default the current stream of torch or cupy, for
+            others the legacy one.
 
     Returns:
         RasterOutputs: what was asked for, by name or by unpacking.
@@ -136,7 +137,7 @@ def rasterize(
         status = _forward(start.context, start.args, start.outputs, None, start.stream)
         if status:
             fail(status)
-        return RasterOutputs(start.values)
+        return RasterOutputs(convert(start.arrays, start.values, start.like, out))
 
 
 class _Start:
@@ -164,7 +165,7 @@ class SavedRaster:
     """What backward needs of a forward call, besides the same inputs.
 
     Attributes:
-        state: uint8 [bytes] in the framework of the means.
+        state: uint8 [bytes] in the framework of the means (jax: in the one that lent memory).
         intersections: uint8 [bytes], lists of the Gaussians that each tile draws.
         info: the fields of gsc_raster_info, plain integers.
 
@@ -233,7 +234,8 @@ def rasterize_forward(
                                        start.stream)
         if status:
             fail(status)
-        return RasterOutputs(start.values), SavedRaster(state, lists, _INFO.unpack(block, info))
+        values = convert(arrays, start.values, like, out)
+        return RasterOutputs(values), SavedRaster(state, lists, _INFO.unpack(block, info))
 
 
 def _plan(block, info):
@@ -320,7 +322,7 @@ def rasterize_backward(
         status = lib.gsc_raster_backward(context(device), packed, buffers, info, grads, stream)
         if status:
             fail(status)
-        return RasterGrads(values)
+        return RasterGrads(convert(arrays, values, like, out))
 
 
 def _saved_buffer(block, memory, name, arrays, like):
@@ -378,11 +380,12 @@ def mark_visible(
         args = {"means": means, "view": view, "width": 0, "height": 0}
         packed = pack_args(block, arrays.is_double(means), near_plane=near_plane,
                            far_plane=far_plane, view_row_major=view_row_major, **args)
-        if out is None:
+        visible = out
+        if visible is None:
             frame = Frame(args)
-            out = arrays.empty((*frame.lead, frame.gaussians), "bool", means)
-        status = lib.gsc_mark_visible(context(device), packed, pack_output(block, out, "out"),
+            visible = arrays.empty((*frame.lead, frame.gaussians), "bool", means)
+        status = lib.gsc_mark_visible(context(device), packed, pack_output(block, visible, "out"),
                                       stream)
         if status:
             fail(status)
-        return out
+        return convert(arrays, {"out": visible}, means, {"out": out})["out"]

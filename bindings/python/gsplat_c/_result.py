@@ -14,31 +14,34 @@ class Result:
     ``result.asdict()`` and ``"alpha" in result`` do what they say.
     """
 
+    # Not by __dict__, whose methods torch.compile cannot trace.
     def __init__(self, values: dict[str, Any]):
-        self.__dict__.update(values)
+        self._values = values
+        for name, value in values.items():
+            setattr(self, name, value)
 
     def __getattr__(self, name: str) -> Any:
         # Called for absent names only.
         if name in type(self)._fields():
-            asked = ", ".join(self.__dict__) or "nothing"
+            asked = ", ".join(self._values) or "nothing"
             raise AttributeError(f"{name} was not asked for, only {asked}")
         raise AttributeError(f"{type(self).__name__} has no field {name}")
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self.__dict__.values())
+        return iter(self._values.values())
 
     def __len__(self) -> int:
-        return len(self.__dict__)
+        return len(self._values)
 
     def __contains__(self, name: object) -> bool:
-        return name in self.__dict__
+        return name in self._values
 
     def asdict(self) -> dict[str, Any]:
         """A dictionary from name to array."""
-        return dict(self.__dict__)
+        return dict(self._values)
 
     def __repr__(self) -> str:
-        parts = (f"{name}={tuple(value.shape)}" for name, value in self.__dict__.items())
+        parts = (f"{name}={tuple(value.shape)}" for name, value in self._values.items())
         return f"{type(self).__name__}({', '.join(parts)})"
 
     @classmethod

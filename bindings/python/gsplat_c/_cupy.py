@@ -1,0 +1,67 @@
+"""cupy arrays as DLTensor views."""
+
+from __future__ import annotations
+
+from ._arrays import CUDA
+from ._dlpack import KINDS
+from ._errors import argument_error
+
+
+class CupyArrays:
+    """cupy.ndarray, by its attributes; on cupy's current stream of the array's device."""
+
+    convert = None
+
+    def __init__(self, cupy):
+        self.cupy = cupy
+        self._device = cupy.cuda.Device
+        self._current_device = cupy.cuda.runtime.getDevice
+        self._current_stream = cupy.cuda.get_current_stream
+
+    def pack(self, block, array, name, strided=False, writable=False):
+        dtype = array.dtype
+        if dtype.kind not in KINDS:
+            raise argument_error("DTYPE", f"{name} has dtype {dtype}, expected numbers")
+        dense = array.flags.c_contiguous
+        if not dense and not strided:
+            if writable:
+                raise argument_error("LAYOUT", f"{name} is not dense and row-major, as an output "
+                                               "must be")
+            with self._device(array.device.id):
+                array = self.cupy.ascontiguousarray(array)
+            dense = True
+        block.keep.append(array)
+        size = dtype.itemsize
+        strides = None if dense else [stride // size for stride in array.strides]
+        return block.tensor(name, array.data.ptr, (CUDA, array.device.id),
+                            (KINDS[dtype.kind], size * 8), array.shape, strides)
+
+    def empty(self, shape, dtype, like):
+        device = like.device.id
+        if device == self._current_device():
+            return self.cupy.empty(shape, dtype)
+        with self._device(device):
+            return self.cupy.empty(shape, dtype)
+
+    def bytes(self, size, like):
+        memory = self.empty(size + 255, "uint8", like)
+        start = -memory.data.ptr % 256
+        return memory[start:start + size]
+
+    def address(self, array):
+        return array.data.ptr
+
+    def copy_into(self, target, source):
+        target[...] = source
+
+    def device(self, array):
+        return CUDA, array.device.id
+
+    def is_double(self, array):
+        return array.dtype.char == "d"
+
+    def stream(self, device):
+        if device[1] == self._current_device():
+            return self._current_stream().ptr
+        with self._device(device[1]):
+            return self._current_stream().ptr
