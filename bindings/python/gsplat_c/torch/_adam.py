@@ -1,0 +1,87 @@
+"""Adam that leaves out what a view did not see."""
+
+from __future__ import annotations
+
+import torch
+
+from .. import _ops
+from . import _support
+
+if _support.HAS_OPS:
+    from . import _image_ops
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable, Iterable
+
+    from torch import Tensor
+
+
+class SelectiveAdam(torch.optim.Optimizer):
+    """Adam whose step may leave out rows, as training of 3D Gaussians does for unseen ones.
+
+    Args:
+        params: parameters or groups of them, as for torch.optim.Adam; dense, float32.
+        lr, betas, eps: as for torch.optim.Adam.
+        bias_correction: divide the moments by 1 - beta^step; off, as in 3DGS training.
+
+    The state of a parameter is ``exp_avg``, ``exp_avg_sq`` and ``step``.
+    """
+
+    def __init__(
+        self,
+        params: Iterable,
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        *,
+        bias_correction: bool = False,
+    ):
+        if lr < 0 or eps < 0 or not all(0 <= beta < 1 for beta in betas):
+            raise ValueError(f"SelectiveAdam: lr {lr}, betas {betas}, eps {eps}")
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps,
+                                  "bias_correction": bias_correction})
+
+    @torch.no_grad()
+    def step(
+        self,
+        closure: Callable[[], Tensor] | Tensor | None = None,
+        *,
+        visible: Tensor | None = None,
+    ):
+        """One step, for every parameter with a gradient.
+
+        Args:
+            closure: evaluates the loss again and returns it.  Or visible: gsplat's optimizer
+                takes that as its first argument.
+            visible: [N] bool, uint8 or int32; rows with 0 keep parameter and moments.
+                Every parameter must then have N rows.
+        """
+        loss = None
+        if isinstance(closure, torch.Tensor):
+            closure, visible = None, closure
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        packed = [self._packed(parameter, group) for group in self.param_groups
+                  for parameter in group["params"] if parameter.grad is not None]
+        if not packed:
+            return loss
+        if _support.is_compiling():
+            _image_ops.adam_step(packed, visible)
+        else:
+            _ops.adam_step(packed, visible=visible)
+        return loss
+
+    def _packed(self, parameter, group):
+        state = self.state[parameter]
+        if not state:
+            state["step"] = 0
+            state["exp_avg"] = torch.zeros_like(parameter, memory_format=torch.contiguous_format)
+            state["exp_avg_sq"] = torch.zeros_like(state["exp_avg"])
+        state["step"] += 1
+        beta1, beta2 = group["betas"]
+        return {"parameter": parameter, "gradient": parameter.grad, "moment1": state["exp_avg"],
+                "moment2": state["exp_avg_sq"], "lr": group["lr"], "beta1": beta1, "beta2": beta2,
+                "epsilon": group["eps"],
+                "step": int(state["step"]) if group["bias_correction"] else 0}

@@ -1,0 +1,178 @@
+"""SSIM and the image loss with gradients, as functions and as modules."""
+
+from __future__ import annotations
+
+import torch
+from torch.autograd.function import once_differentiable
+
+from .. import _ops
+from .._errors import argument_error
+from . import _support
+
+if _support.HAS_OPS:
+    from . import _image_ops
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class _Ssim(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, image, target, kind, options):
+        ctx.save_for_backward(image, target)
+        ctx.kind, ctx.options = kind, options
+        return getattr(_ops.ssim(image, target, outputs=(kind,), **options), kind)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        image, target = ctx.saved_tensors
+        wrt = [name for name, need in zip(("image", "target"), ctx.needs_input_grad) if need]
+        found = _ops.ssim_backward(image, target, wrt=wrt, **{f"grad_{ctx.kind}": grad},
+                                   **ctx.options).asdict()
+        return found.get("image"), found.get("target"), None, None
+
+
+def ssim(
+    image: Tensor,
+    target: Tensor,
+    *,
+    window: int | None = None,
+    sigma: float | None = None,
+    c1: float | None = None,
+    c2: float | None = None,
+    valid: bool = False,
+    map: bool = False,
+) -> Tensor:
+    """Structural similarity with gradients by both images; arguments as ``gsplat_c.ssim``.
+
+    Returns:
+        The mean [], or with ``map`` the map [B, C, H, W].
+    """
+    kind = "map" if map else "mean"
+    image, target = (_support.full_precision(value, image.device.type)
+                     for value in (image, target))
+    if _support.is_compiling():
+        return _image_ops.ssim(image, target, window, sigma, c1, c2, valid, kind)
+    options = {"window": window, "sigma": sigma, "c1": c1, "c2": c2, "valid": valid}
+    return _Ssim.apply(image, target, kind, options)
+
+
+class _ImageLoss(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, image, target, options):
+        wanted = ("loss", "parts", "grad_image") if ctx.needs_input_grad[0] else ("loss", "parts")
+        result = _ops.image_loss(image, target, outputs=wanted, **options)
+        if "grad_image" in result:
+            ctx.save_for_backward(result.grad_image)
+        ctx.mark_non_differentiable(result.parts)
+        return result.loss, result.parts
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad, _):
+        return ctx.saved_tensors[0] * grad, None, None
+
+
+def image_loss(
+    image: Tensor,
+    target: Tensor,
+    *,
+    mask: Tensor | None = None,
+    l1_weight: float = 0.8,
+    l2_weight: float = 0.0,
+    ssim_weight: float = 0.2,
+    window: int | None = None,
+    sigma: float | None = None,
+    c1: float | None = None,
+    c2: float | None = None,
+    valid: bool = False,
+    return_parts: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """``gsplat_c.image_loss`` with the gradient by image, made together with the value.
+
+    Returns:
+        The loss []; with ``return_parts`` also [3]: mean absolute difference, mean
+        squared difference and mean SSIM, without gradient.
+    Raises:
+        ArgumentError: as ``gsplat_c.image_loss``; also if target or mask requires grad.
+    """
+    for name, value in (("target", target), ("mask", mask)):
+        if _support.needs_grad(value) and torch.is_grad_enabled():
+            raise argument_error("INVALID_ARGUMENT", f"image_loss: {name} requires grad, but has "
+                                                     "no gradient: detach() it")
+    image, target, mask = (_support.full_precision(value, image.device.type)
+                           for value in (image, target, mask))
+    numbers = {"l1_weight": l1_weight, "l2_weight": l2_weight, "ssim_weight": ssim_weight,
+               "window": window, "sigma": sigma, "c1": c1, "c2": c2, "valid": valid}
+    if _support.is_compiling():
+        loss, parts = _image_ops.image_loss(image, target, mask, **numbers)
+    else:
+        loss, parts = _ImageLoss.apply(image, target, {"mask": mask, **numbers})
+    return (loss, parts) if return_parts else loss
+
+
+class SSIM(torch.nn.Module):
+    """``gsplat_c.torch.ssim`` as a module.
+
+    Args:
+        window, sigma, c1, c2, valid, map: as in ``gsplat_c.torch.ssim``.
+    """
+
+    def __init__(
+        self,
+        window: int | None = None,
+        sigma: float | None = None,
+        c1: float | None = None,
+        c2: float | None = None,
+        valid: bool = False,
+        map: bool = False,
+    ):
+        super().__init__()
+        self.options = {"window": window, "sigma": sigma, "c1": c1, "c2": c2, "valid": valid,
+                        "map": map}
+
+    def forward(self, image: Tensor, target: Tensor) -> Tensor:
+        """The mean [] or the map of images [B, C, H, W]."""
+        return ssim(image, target, **self.options)
+
+    def extra_repr(self) -> str:
+        return _given(self.options)
+
+
+class ImageLoss(torch.nn.Module):
+    """``gsplat_c.torch.image_loss`` as a module; by default the loss that trains 3DGS.
+
+    Args:
+        l1_weight, l2_weight, ssim_weight, window, sigma, c1, c2, valid: as in
+            ``gsplat_c.torch.image_loss``.
+    """
+
+    def __init__(
+        self,
+        l1_weight: float = 0.8,
+        l2_weight: float = 0.0,
+        ssim_weight: float = 0.2,
+        window: int | None = None,
+        sigma: float | None = None,
+        c1: float | None = None,
+        c2: float | None = None,
+        valid: bool = False,
+    ):
+        super().__init__()
+        self.options = {"l1_weight": l1_weight, "l2_weight": l2_weight,
+                        "ssim_weight": ssim_weight, "window": window, "sigma": sigma, "c1": c1,
+                        "c2": c2, "valid": valid}
+
+    def forward(self, image: Tensor, target: Tensor, mask: Tensor | None = None) -> Tensor:
+        """The loss [] of images [B, C, H, W]; mask: [B, H, W] or [H, W]."""
+        return image_loss(image, target, mask=mask, **self.options)
+
+    def extra_repr(self) -> str:
+        return _given(self.options)
+
+
+def _given(options):
+    return ", ".join(f"{name}={value}" for name, value in options.items()
+                     if value not in (None, False))

@@ -1,0 +1,153 @@
+"""The rasterizer with gradients: recording what a forward call did in torch's graph."""
+
+from __future__ import annotations
+
+import torch
+from torch.autograd.function import once_differentiable
+
+from .. import _raster
+from .._errors import argument_error
+from .._result import RasterOutputs
+from . import _support
+
+if _support.HAS_OPS:
+    from . import _raster_ops
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Sequence
+
+    from torch import Tensor
+    from typing_extensions import Unpack
+
+    from .._types import RasterArgs
+
+SINKS = ("means2d", "means2d_abs")
+INPUTS = ("means", "opacities", "scales", "rotations", "covariances", "colors", "sh", "sh_dc",
+          "view", "position", "background")
+CONSTANT = ("projection", "intrinsics", "pixel_weights")
+DIFFERENTIABLE = ("color", "alpha", "depth", "inv_depth")
+_SAVED = (*INPUTS, "projection", "intrinsics")  # what backward reads
+
+
+class Run:
+    """A forward call that is done, before it is in the graph."""
+
+    __slots__ = ("args", "grad2d_ndc", "names", "values", "saved")
+
+    def __init__(self, args, outputs, grad2d_ndc=False, out=None):
+        """args: as of rasterize_forward; outputs: names; out: given arrays, by name."""
+        with torch.no_grad():
+            result, self.saved = _raster.rasterize_forward(outputs=outputs, out=out, **args)
+        self.args, self.grad2d_ndc = args, grad2d_ndc
+        self.values = result.asdict()
+        self.names = tuple(self.values)
+
+    def record(self, sinks):
+        """The outputs by name, now with a gradient.  sinks: tensors of SINKS, by name."""
+        tensors = [self.args.get(name) for name in INPUTS]
+        tensors = [value if isinstance(value, torch.Tensor) else None for value in tensors]
+        values = _Rasterize.apply(self, *tensors, *(sinks.get(name) for name in SINKS))
+        return dict(zip(self.names, values))
+
+
+class _Rasterize(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, run, *tensors):
+        args = dict(run.args)
+        args.update((name, tensor) for name, tensor in zip(INPUTS, tensors) if tensor is not None)
+        kept = [args.pop(name, None) for name in _SAVED]
+        # Lists of numbers stay in args, for only tensors can be saved.
+        for index, name in enumerate(_SAVED):
+            if kept[index] is not None and not isinstance(kept[index], torch.Tensor):
+                args[name], kept[index] = kept[index], None
+        args.pop("pixel_weights", None)
+        saved, values = run.saved, run.values
+        run.args = run.saved = run.values = None  # no cycle from the outputs to themselves
+        ctx.save_for_backward(saved.state, saved.intersections, *kept)
+        ctx.args, ctx.info, ctx.names = args, saved.info, run.names
+        ctx.sinks = {name: (sink.shape, sink.dtype)
+                     for name, sink in zip(SINKS, tensors[len(INPUTS):]) if sink is not None}
+        ctx.grad2d_ndc = run.grad2d_ndc
+        ctx.set_materialize_grads(False)
+        ctx.mark_non_differentiable(
+            *(value for name, value in values.items() if name not in DIFFERENTIABLE))
+        return tuple(values.values())
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, *grads):
+        names = (*INPUTS, *SINKS)
+        wrt = [name for name, need in zip(names, ctx.needs_input_grad[1:]) if need]
+        upstream = {f"grad_{name}": grad for name, grad in zip(ctx.names, grads)
+                    if name in DIFFERENTIABLE and grad is not None}
+        if not wrt or not upstream:
+            return (None,) * (1 + len(names))
+        state, intersections, *kept = ctx.saved_tensors
+        args = {**ctx.args,
+                **{name: tensor for name, tensor in zip(_SAVED, kept) if tensor is not None}}
+        out = {name: torch.empty(shape, dtype=dtype, device=state.device)
+               for name, (shape, dtype) in ctx.sinks.items() if name in wrt}
+        result = _raster.rasterize_backward(
+            _raster.SavedRaster(state, intersections, ctx.info), wrt=wrt, out=out,
+            grad2d_ndc=ctx.grad2d_ndc, **upstream, **args)
+        found = result.asdict()
+        return (None, *(found.get(name) for name in names))
+
+
+def rasterize(
+    *,
+    outputs: Sequence[str] = ("color",),
+    means2d: Tensor | None = None,
+    means2d_abs: Tensor | None = None,
+    grad2d_ndc: bool = False,
+    **args: Unpack[RasterArgs],
+) -> RasterOutputs:
+    """``gsplat_c.rasterize`` with gradients.
+
+    Differentiable are the outputs color, alpha, depth and inv_depth, by means,
+    opacities, scales, rotations, covariances, colors, sh, sh_dc, view, position and
+    background, each [shape] as in ``gsplat_c.rasterize``.  Under autocast, tensors of half
+    precision are used as float32.
+
+    Args:
+        outputs: names of the results wanted, see RasterOutputs.
+        means2d: float32 [C, N, 2] or [C, N, 3] that requires grad; its values are not
+            read, its gradient becomes the derivative by the projected centres (third
+            is 0), in pixels.
+        means2d_abs: the same for the sum over the pixels of absolute derivatives.
+        grad2d_ndc: both in units of half the image instead.
+        args: as in ``gsplat_c.rasterize``.
+
+    Returns:
+        RasterOutputs: what was asked for, by name or by unpacking.
+
+    Raises:
+        ArgumentError: as ``gsplat_c.rasterize``; also for projection, intrinsics or
+            pixel_weights that require grad, which have none.
+    """
+    if isinstance(outputs, str):
+        outputs = (outputs,)
+    means = args.get("means")
+    if isinstance(means, torch.Tensor):
+        args = _support.set_of(args, means.device.type)
+    sinks = {"means2d": means2d, "means2d_abs": means2d_abs}
+    records = torch.is_grad_enabled() and (
+        any(_support.needs_grad(args.get(name)) for name in INPUTS)
+        or any(_support.needs_grad(sink) for sink in sinks.values()))
+    if records:
+        refuse_constants(args)
+    if _support.is_compiling():
+        values = _raster_ops.rasterize(tuple(outputs), grad2d_ndc, sinks, args)
+        return RasterOutputs(dict(zip(outputs, values)))
+    if not records:
+        return _raster.rasterize(outputs=outputs, **args)
+    return RasterOutputs(Run(args, tuple(outputs), grad2d_ndc).record(sinks))
+
+
+def refuse_constants(args) -> None:
+    """An error for inputs that require grad and have none."""
+    for name in CONSTANT:
+        if _support.needs_grad(args.get(name)):
+            raise argument_error("INVALID_ARGUMENT", f"rasterize: {name} requires grad, but has no "
+                                                     "gradient: detach() it")

@@ -1,0 +1,51 @@
+"""What differs between versions of torch, and autocast."""
+
+from __future__ import annotations
+
+import torch
+
+#: torch.library.custom_op, of torch 2.4, is what makes an operation opaque to torch.compile.
+HAS_OPS = hasattr(torch.library, "custom_op")
+
+if HAS_OPS:
+    is_compiling = torch.compiler.is_compiling
+else:
+
+    def is_compiling() -> bool:
+        """Always false: what torch.compile cannot trace runs outside its graphs."""
+        return False
+
+
+def needs_grad(value) -> bool:
+    """Whether a value is a tensor that takes part in a graph."""
+    return isinstance(value, torch.Tensor) and value.requires_grad
+
+
+def _autocasts(kind):
+    """Whether autocast is on for a type of device."""
+    if kind not in ("cpu", "cuda"):
+        return False
+    if HAS_OPS:  # from the same version on there is a function for every type
+        return torch.is_autocast_enabled(kind)
+    return torch.is_autocast_enabled() if kind == "cuda" else torch.is_autocast_cpu_enabled()
+
+
+_HALVES = (torch.float16, torch.bfloat16)
+
+
+def full_precision(value, kind: str):
+    """A half-precision tensor as float32 where autocast is on, all else as it is.
+
+    That is what torch.amp.custom_fwd(cast_inputs=torch.float32) does, but in the graph, so
+    that it also works under torch.compile.
+    """
+    if isinstance(value, torch.Tensor) and value.dtype in _HALVES and _autocasts(kind):
+        return value.float()
+    return value
+
+
+def set_of(values, kind: str):
+    """full_precision() of every value of a dictionary; the dictionary itself if nothing casts."""
+    if not _autocasts(kind):
+        return values
+    return {name: full_precision(value, kind) for name, value in values.items()}
