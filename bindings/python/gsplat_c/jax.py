@@ -1,0 +1,322 @@
+"""Functions with gradients for jax; ``import gsplat_c.jax`` brings them.
+
+They take and return jax arrays, inside jax.jit, jax.grad and jax.vmap too (one element of a
+vmap after the other).  There the work is a pure callback on the host: on the CPU, whatever
+device jax computes on.  Called with plain arrays they work where those are, GPUs included.
+Derivatives can be taken once, in reverse mode, and only what is asked for is computed.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from . import _ops, _raster
+from ._result import Neighbors, RasterGrads, RasterOutputs
+from ._scene import Frame
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Sequence
+
+    from typing_extensions import Unpack
+
+    from ._types import RasterArgs
+
+__all__ = ["image_loss", "knn", "rasterize", "ssim"]
+
+_INPUTS = ("means", "opacities", "scales", "rotations", "covariances", "colors", "sh", "sh_dc",
+           "view", "position", "background")
+_CONSTANT = ("projection", "intrinsics", "pixel_weights")
+_DIFFERENTIABLE = ("color", "alpha", "depth", "inv_depth")
+_SINKS = ("means2d", "means2d_abs")
+
+# Before 0.4.34 one after the other was the only way.
+_VMAP = {} if tuple(map(int, jax.__version__.split(".")[:3])) < (0, 4, 34) else {
+    "vmap_method": "sequential"}
+
+
+def _register(kind):
+    """Lets a result cross jax.jit: its arrays are leaves, their names are static."""
+    jax.tree_util.register_pytree_node(
+        kind, lambda result: (tuple(result), tuple(result.asdict())),
+        lambda names, values: kind(dict(zip(names, values))))
+
+
+for _kind in (RasterOutputs, RasterGrads, Neighbors):
+    _register(_kind)
+
+
+def _call(function, shapes, *arrays):
+    """function(*numpy arrays) in the host's time; shapes: {name: ShapeDtypeStruct}."""
+    return jax.pure_callback(
+        lambda *values: function(*jax.tree_util.tree_map(np.asarray, values)), shapes, *arrays,
+        **_VMAP)
+
+
+def _traced(*values):
+    return any(isinstance(value, jax.core.Tracer) for value in values)
+
+
+def _like(value):
+    return jax.ShapeDtypeStruct(value.shape, value.dtype)
+
+
+# A custom_vjp function has its static values first, hashable, then one dictionary of arrays.
+# Its forward pass learns which of them are differentiated (symbolic_zeros) and tells backward by
+# the keys of a dictionary without leaves.
+
+
+def _perturbed(primals):
+    values = {name: primal.value for name, primal in primals.items()}
+    return values, dict.fromkeys(name for name, primal in primals.items() if primal.perturbed)
+
+
+def _upstream(grads):
+    """{name: derivative} of the outputs that the loss depends on."""
+    zero = jax.custom_derivatives.SymbolicZero
+    return {name: grad for name, grad in grads.items() if not isinstance(grad, zero)}
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _rasterize(static, arrays):
+    outputs, options = static
+    options = dict(options)
+    options.pop("grad2d_ndc", None)
+    frame, means = Frame({**arrays, **options}), arrays["means"]
+    shapes = {}
+    for name in outputs:
+        dtype, shape = frame.output(name)
+        shapes[name] = jax.ShapeDtypeStruct(shape, means.dtype if dtype is None else dtype)
+
+    def run(values):
+        values = {name: value for name, value in values.items() if name not in _SINKS}
+        return _raster.rasterize(outputs=outputs, **values, **options).asdict()
+
+    return _call(run, shapes, arrays)
+
+
+def _rasterize_forward(static, primals):
+    arrays, wrt = _perturbed(primals)
+    return _rasterize(static, arrays), (arrays, wrt)
+
+
+def _rasterize_backward(static, saved, grads):
+    """Draws the image again: the tile lists have no size that jax could know beforehand."""
+    arrays, wrt = saved
+    options = dict(static[1])
+    ndc = options.pop("grad2d_ndc", False)
+    constant = [name for name in wrt if name in _CONSTANT]
+    if constant:
+        raise ValueError(f"rasterize: {constant[0]} is differentiated, but has no gradient: use "
+                         "jax.lax.stop_gradient")
+    names = tuple(wrt)
+    upstream = {name: grad for name, grad in _upstream(grads).items() if name in _DIFFERENTIABLE}
+    if not upstream or not names:
+        return (dict.fromkeys(arrays),)
+
+    def run(values, upstream):
+        out = {name: np.empty(values.pop(name).shape, values["means"].dtype)
+               for name in _SINKS if name in values}
+        _, state = _raster.rasterize_forward(**values, **options)
+        return _raster.rasterize_backward(
+            state, wrt=names, out={name: out[name] for name in out if name in names},
+            grad2d_ndc=ndc, **{f"grad_{name}": grad for name, grad in upstream.items()},
+            **values, **options).asdict()
+
+    found = _call(run, {name: _like(arrays[name]) for name in names}, arrays, upstream)
+    return ({name: found.get(name) for name in arrays},)
+
+
+_rasterize.defvjp(_rasterize_forward, _rasterize_backward, symbolic_zeros=True)
+
+
+def rasterize(
+    *,
+    outputs: Sequence[str] = ("color",),
+    means2d: Any = None,
+    means2d_abs: Any = None,
+    grad2d_ndc: bool = False,
+    **args: Unpack[RasterArgs],
+) -> RasterOutputs:
+    """``gsplat_c.rasterize`` with gradients.
+
+    Differentiable are the outputs color, alpha, depth and inv_depth, by means,
+    opacities, scales, rotations, covariances, colors, sh, sh_dc, view, position and
+    background, each [shape] as in ``gsplat_c.rasterize``.
+
+    Args:
+        outputs: names of the results wanted, see RasterOutputs.
+        means2d: float32 [C, N, 2] or [C, N, 3], values not read; the derivative by it is that
+            by the projected centres (third is 0), in pixels.
+        means2d_abs: the same for the sum over the pixels of absolute derivatives.
+        grad2d_ndc: both in units of half the image instead.
+        args: as in ``gsplat_c.rasterize``; all but the arrays must be plain numbers.
+
+    Returns:
+        RasterOutputs: what was asked for, by name or by unpacking; a pytree.
+    """
+    outputs = (outputs,) if isinstance(outputs, str) else tuple(outputs)
+    arrays = {name: args.pop(name) for name in (*_INPUTS, *_CONSTANT)
+              if args.get(name) is not None}
+    sinks = {name: value for name, value in zip(_SINKS, (means2d, means2d_abs))
+             if value is not None}
+    if not _traced(*arrays.values(), *sinks.values()):
+        return _raster.rasterize(outputs=outputs, **arrays, **args)
+    arrays = {name: jnp.asarray(value) for name, value in {**arrays, **sinks}.items()}
+    options = {name: value for name, value in args.items() if value is not None}
+    if "color" not in outputs:
+        raise ValueError("rasterize: outputs has no 'color', which is required")
+    if grad2d_ndc:
+        options["grad2d_ndc"] = True
+    return RasterOutputs(_rasterize((outputs, tuple(sorted(options.items()))), arrays))
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _ssim(static, arrays):
+    kind, options = static
+    image = arrays["image"]
+    shape = () if kind == "mean" else _ops._map_shape(
+        image, dict(options)["window"], dict(options)["valid"])
+
+    def run(values):
+        return _ops.ssim(**values, outputs=(kind,), **dict(options)).asdict()
+
+    return _call(run, {kind: jax.ShapeDtypeStruct(shape, image.dtype)}, arrays)
+
+
+def _ssim_forward(static, primals):
+    arrays, wrt = _perturbed(primals)
+    return _ssim(static, arrays), (arrays, wrt)
+
+
+def _ssim_backward(static, saved, grads):
+    arrays, wrt = saved
+    kind, options = static
+    upstream, names = _upstream(grads), tuple(wrt)
+    if not upstream or not names:
+        return (dict.fromkeys(arrays),)
+
+    def run(values, grad):
+        return _ops.ssim_backward(**values, wrt=names, **{f"grad_{kind}": grad},
+                                  **dict(options)).asdict()
+
+    found = _call(run, {name: _like(arrays[name]) for name in names}, arrays, upstream[kind])
+    return ({name: found.get(name) for name in arrays},)
+
+
+_ssim.defvjp(_ssim_forward, _ssim_backward, symbolic_zeros=True)
+
+
+def ssim(
+    image: Any,
+    target: Any,
+    *,
+    window: int | None = None,
+    sigma: float | None = None,
+    c1: float | None = None,
+    c2: float | None = None,
+    valid: bool = False,
+    map: bool = False,
+) -> Any:
+    """Structural similarity with gradients by both images; arguments as ``gsplat_c.ssim``.
+
+    Returns:
+        The mean [], or with ``map`` the map [B, C, H, W].
+    """
+    kind = "map" if map else "mean"
+    options = {"window": window, "sigma": sigma, "c1": c1, "c2": c2, "valid": valid}
+    if not _traced(image, target):
+        return getattr(_ops.ssim(image, target, outputs=(kind,), **options), kind)
+    arrays = {"image": jnp.asarray(image), "target": jnp.asarray(target)}
+    return _ssim((kind, tuple(options.items())), arrays)[kind]
+
+
+def _run_loss(static, arrays, outputs):
+    image = arrays["image"]
+    shapes = {"loss": jax.ShapeDtypeStruct((), image.dtype), "grad_image": _like(image)}
+
+    def run(values):
+        return _ops.image_loss(**values, outputs=outputs, **dict(static)).asdict()
+
+    return _call(run, {name: shapes[name] for name in outputs}, arrays)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _image_loss(static, arrays):
+    return _run_loss(static, arrays, ("loss",))["loss"]
+
+
+def _image_loss_forward(static, primals):
+    arrays, wrt = _perturbed(primals)
+    others = [name for name in wrt if name != "image"]
+    if others:
+        raise ValueError(f"image_loss: {others[0]} is differentiated, but has no gradient: use "
+                         "jax.lax.stop_gradient")
+    result = _run_loss(static, arrays, ("loss", "grad_image") if wrt else ("loss",))
+    return result["loss"], (result.get("grad_image"), dict.fromkeys(arrays))
+
+
+def _image_loss_backward(static, saved, grad):
+    by_image, names = saved
+    if by_image is None or isinstance(grad, jax.custom_derivatives.SymbolicZero):
+        return (dict(names),)
+    return ({**names, "image": by_image * grad},)
+
+
+_image_loss.defvjp(_image_loss_forward, _image_loss_backward, symbolic_zeros=True)
+
+
+def image_loss(
+    image: Any,
+    target: Any,
+    *,
+    mask: Any = None,
+    l1_weight: float = 0.8,
+    l2_weight: float = 0.0,
+    ssim_weight: float = 0.2,
+    window: int | None = None,
+    sigma: float | None = None,
+    c1: float | None = None,
+    c2: float | None = None,
+    valid: bool = False,
+) -> Any:
+    """``gsplat_c.image_loss`` with the gradient by image, made together with the value.
+
+    Returns:
+        The loss [].
+    """
+    options = {"l1_weight": l1_weight, "l2_weight": l2_weight, "ssim_weight": ssim_weight,
+               "window": window, "sigma": sigma, "c1": c1, "c2": c2, "valid": valid}
+    if not _traced(image, target, mask):
+        return _ops.image_loss(image, target, mask=mask, **options).loss
+    arrays = {"image": jnp.asarray(image), "target": jnp.asarray(target)}
+    if mask is not None:
+        arrays["mask"] = jnp.asarray(mask)
+    return _image_loss(tuple(options.items()), arrays)
+
+
+def knn(points: Any, k: int = 3, queries: Any = None) -> Neighbors:
+    """``gsplat_c.knn`` that can be in jax.jit; without gradient.
+
+    Args:
+        points: float32 [N, 3].
+        k: 1 to 256.
+        queries: float32 [M, 3]; by default the points, each without itself.
+
+    Returns:
+        Neighbors: indices int32 [M, k], squared distances [M, k].
+    """
+    if not _traced(points, queries):
+        return _ops.knn(points, k, queries, index_dtype="int32")
+    arrays = {"points": jax.lax.stop_gradient(points)}
+    if queries is not None:
+        arrays["queries"] = jax.lax.stop_gradient(queries)
+    shape = (arrays.get("queries", arrays["points"]).shape[0], k)
+    return Neighbors(_call(
+        lambda values: _ops.knn(**values, k=k, index_dtype="int32").asdict(),
+        {"indices": jax.ShapeDtypeStruct(shape, np.int32),
+         "distances2": jax.ShapeDtypeStruct(shape, np.float32)}, arrays))
