@@ -42,6 +42,14 @@ def cloud(count=40, seed=0, channels=3, **changes):
     return {**args, "width": 40, "height": 28, **changes}
 
 
+def smooth_cloud(**changes):
+    """Wide, faint splats that reach every pixel: nothing jumps when a parameter moves."""
+    args = cloud(count=6, seed=2)
+    args["scales"] = np.float32(1.5) + args["scales"]
+    args["opacities"] = args["opacities"] * np.float32(0.3)
+    return {**args, **changes}
+
+
 def arrays_of(args, convert):
     """The same arguments with every array converted."""
     return {name: convert(value) if isinstance(value, np.ndarray) else value

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import gsplat_c
-from scenes import cloud, one_splat
+from scenes import cloud, one_splat, smooth_cloud
 
 OUTPUTS = ("color", "alpha", "depth", "inv_depth")
 
@@ -32,14 +32,6 @@ def upstream(result, seed=5):
 def loss(args, weights):
     result = gsplat_c.rasterize(**args, outputs=OUTPUTS)
     return sum(np.sum(np.float64(weights[name]) * getattr(result, name)) for name in OUTPUTS)
-
-
-def smooth_cloud(**changes):
-    """Wide, faint splats that reach every pixel: nothing jumps when a parameter moves."""
-    args = cloud(count=6, seed=2)
-    args["scales"] = np.float32(1.5) + args["scales"]
-    args["opacities"] = args["opacities"] * np.float32(0.3)
-    return {**args, **changes}
 
 
 def directional(args, weights, name, direction, step):

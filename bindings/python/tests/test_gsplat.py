@@ -21,7 +21,7 @@ def case(name, device="cpu", requires_grad=True):
     manifest, arrays = golden.load(name)
     arrays = {key: torch.from_numpy(value).to(device) for key, value in arrays.items()}
     args = {key: arrays[f"in_{key}"].clone().requires_grad_(requires_grad) for key in LEAVES}
-    args["Ks"] = arrays["in_Ks"]
+    args["Ks"], args["backgrounds"] = arrays["in_Ks"], arrays.get("in_backgrounds")
     for key in ("width", "height", "near_plane", "far_plane", "radius_clip", "eps2d", "sh_degree",
                 "render_mode", "rasterize_mode"):
         args[key] = manifest[key]

@@ -7,8 +7,8 @@ jax = pytest.importorskip("jax")
 
 import gsplat_c  # noqa: E402
 import gsplat_c.jax as gj  # noqa: E402
-from scenes import arrays_of, cloud  # noqa: E402
-from test_backward import has_backward, smooth_cloud  # noqa: E402
+from scenes import arrays_of, cloud, smooth_cloud  # noqa: E402
+from test_backward import has_backward  # noqa: E402
 
 jnp = jax.numpy
 needs_backward = pytest.mark.skipif(not has_backward(),

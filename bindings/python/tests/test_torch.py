@@ -11,8 +11,8 @@ torch = pytest.importorskip("torch")
 import gsplat_c  # noqa: E402
 import gsplat_c.torch as gt  # noqa: E402
 import reference  # noqa: E402
-from scenes import arrays_of, cloud, one_splat  # noqa: E402
-from test_backward import has_backward, smooth_cloud  # noqa: E402
+from scenes import arrays_of, cloud, one_splat, smooth_cloud  # noqa: E402
+from test_backward import has_backward  # noqa: E402
 
 needs_backward = pytest.mark.skipif(not has_backward(),
                                     reason="this library has no raster backward")

@@ -9,7 +9,8 @@ torch = pytest.importorskip("torch")
 import gsplat_c  # noqa: E402
 import gsplat_c.torch as gt  # noqa: E402
 from gsplat_c.torch import _support  # noqa: E402
-from test_backward import has_backward, smooth_cloud  # noqa: E402
+from scenes import smooth_cloud  # noqa: E402
+from test_backward import has_backward  # noqa: E402
 from test_gsplat import LEAVES, leaves_of, scene  # noqa: E402
 from test_torch import tensors  # noqa: E402
 
