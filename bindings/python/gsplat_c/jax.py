@@ -160,14 +160,14 @@ def rasterize(
         RasterOutputs: what was asked for, by name or by unpacking; a pytree.
     """
     outputs = (outputs,) if isinstance(outputs, str) else tuple(outputs)
-    arrays = {name: args.pop(name) for name in (*_INPUTS, *_CONSTANT)
-              if args.get(name) is not None}
+    options: dict[str, Any] = dict(args)
+    arrays = {name: options.pop(name, None) for name in (*_INPUTS, *_CONSTANT)}
+    arrays = {name: value for name, value in arrays.items() if value is not None}
     sinks = {name: value for name, value in zip(_SINKS, (means2d, means2d_abs))
              if value is not None}
     if not _traced(*arrays.values(), *sinks.values()):
-        return _raster.rasterize(outputs=outputs, **arrays, **args)
+        return _raster.rasterize(outputs=outputs, **arrays, **options)
     arrays = {name: jnp.asarray(value) for name, value in {**arrays, **sinks}.items()}
-    options = {name: value for name, value in args.items() if value is not None}
     if "color" not in outputs:
         raise ValueError("rasterize: outputs has no 'color', which is required")
     if grad2d_ndc:
@@ -228,7 +228,8 @@ def ssim(
         The mean [], or with ``map`` the map [B, C, H, W].
     """
     kind = "map" if map else "mean"
-    options = {"window": window, "sigma": sigma, "c1": c1, "c2": c2, "valid": valid}
+    options: dict[str, Any] = {
+        "window": window, "sigma": sigma, "c1": c1, "c2": c2, "valid": valid}
     if not _traced(image, target):
         return getattr(_ops.ssim(image, target, outputs=(kind,), **options), kind)
     arrays = {"image": jnp.asarray(image), "target": jnp.asarray(target)}
@@ -289,8 +290,9 @@ def image_loss(
     Returns:
         The loss [].
     """
-    options = {"l1_weight": l1_weight, "l2_weight": l2_weight, "ssim_weight": ssim_weight,
-               "window": window, "sigma": sigma, "c1": c1, "c2": c2, "valid": valid}
+    options: dict[str, Any] = {
+        "l1_weight": l1_weight, "l2_weight": l2_weight, "ssim_weight": ssim_weight,
+        "window": window, "sigma": sigma, "c1": c1, "c2": c2, "valid": valid}
     if not _traced(image, target, mask):
         return _ops.image_loss(image, target, mask=mask, **options).loss
     arrays = {"image": jnp.asarray(image), "target": jnp.asarray(target)}

@@ -53,7 +53,8 @@ def dc_and_rest():
 def covariances():
     args = tensors()
     del args["scales"], args["rotations"]
-    args["covariances"] = torch.tensor([[2, 0.3, 0.2, 2.5, 0.1, 3]], dtype=torch.float64).repeat(6, 1)
+    one = torch.tensor([2, 0.3, 0.2, 2.5, 0.1, 3], dtype=torch.float64)
+    args["covariances"] = one.repeat(6, 1)
     return rasterize(("means", "covariances"), args)
 
 

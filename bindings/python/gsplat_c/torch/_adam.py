@@ -43,7 +43,7 @@ class SelectiveAdam(torch.optim.Optimizer):
                                   "bias_correction": bias_correction})
 
     @torch.no_grad()
-    def step(
+    def step(  # type: ignore[override]
         self,
         closure: Callable[[], Tensor] | Tensor | None = None,
         *,

@@ -220,7 +220,7 @@ class _Scene:
         if value.shape[:len(self.batch)] != self.batch:
             raise argument_error("SHAPE", f"rasterization: {name} is {tuple(value.shape)}, "
                                           f"expected the batch dimensions {tuple(self.batch)}")
-        return value.reshape(self.size, *value.shape[len(self.batch):]) if self.batch else value[None]
+        return value.reshape(self.size, *value.shape[len(self.batch):])
 
     def element(self, index):
         """Arguments of gsplat_c.rasterize for one element of the batch."""

@@ -14,6 +14,8 @@ if _support.HAS_OPS:
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from torch import Tensor
 
 
@@ -130,8 +132,9 @@ class SSIM(torch.nn.Module):
         map: bool = False,
     ):
         super().__init__()
-        self.options = {"window": window, "sigma": sigma, "c1": c1, "c2": c2, "valid": valid,
-                        "map": map}
+        self.options: dict[str, Any] = {
+            "window": window, "sigma": sigma, "c1": c1, "c2": c2, "valid": valid,
+            "map": map}
 
     def forward(self, image: Tensor, target: Tensor) -> Tensor:
         """The mean [] or the map of images [B, C, H, W]."""
@@ -161,13 +164,15 @@ class ImageLoss(torch.nn.Module):
         valid: bool = False,
     ):
         super().__init__()
-        self.options = {"l1_weight": l1_weight, "l2_weight": l2_weight,
-                        "ssim_weight": ssim_weight, "window": window, "sigma": sigma, "c1": c1,
-                        "c2": c2, "valid": valid}
+        self.options: dict[str, Any] = {
+            "l1_weight": l1_weight, "l2_weight": l2_weight, "ssim_weight": ssim_weight,
+            "window": window, "sigma": sigma, "c1": c1, "c2": c2, "valid": valid}
 
     def forward(self, image: Tensor, target: Tensor, mask: Tensor | None = None) -> Tensor:
         """The loss [] of images [B, C, H, W]; mask: [B, H, W] or [H, W]."""
-        return image_loss(image, target, mask=mask, **self.options)
+        loss = image_loss(image, target, mask=mask, **self.options)
+        assert isinstance(loss, torch.Tensor)  # without return_parts
+        return loss
 
     def extra_repr(self) -> str:
         return _given(self.options)

@@ -17,6 +17,10 @@ import torch
 from .. import _raster
 from .._scene import Frame
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 _GIVEN = ("view", "means", "opacities", "projection", "intrinsics", "position", "background",
           "pixel_weights", "scales", "rotations", "covariances", "colors", "sh", "sh_dc")
 _REQUIRED = 3
@@ -33,7 +37,8 @@ _INFO_FIELDS = len(_raster._INFO.fields) - 1
 _BUFFERS = 2
 _NUMBERS_SAVED = 32  # with room, for torch's caches of compiled graphs outlive our versions
 # Forward waits for the device, which the capture of a CUDA graph does not allow.
-_TAGS = {"tags": (torch.Tag.cudagraph_unsafe,)} if hasattr(torch.Tag, "cudagraph_unsafe") else {}
+_TAGS: dict[str, Any] = {"tags": (torch.Tag.cudagraph_unsafe,)} if hasattr(
+    torch.Tag, "cudagraph_unsafe") else {}
 
 _SCALARS_SCHEMA = ", ".join([
     "SymInt width", "SymInt height", "int? sh_degree", *(f"float? {name}" for name in _NUMBERS),
