@@ -3,7 +3,7 @@
 #
 #   scripts/setup.sh demo     compiler, meson, ninja, cJSON, libpng
 #   scripts/setup.sh test     the same, cmocka, g++, valgrind, and .venv with
-#                             numpy, pytest, torch, NVRTC and the CUDA Runtime
+#                             numpy, pytest, jax, torch, NVRTC and the CUDA Runtime
 #   scripts/setup.sh lint     the same as demo, clang, clang-format and clang-tidy, and
 #                             .venv with the CUDA Runtime
 #
@@ -13,6 +13,7 @@
 #   GSPLAT_C_CUDA=0             no NVRTC and no CUDA Runtime in .venv: the library and the
 #                               command are built for the CPU only
 #   GSPLAT_C_TORCH=0            no torch in .venv; the tests that need it are skipped
+#   GSPLAT_C_JAX=0              the same for jax
 #   GSPLAT_C_TORCH_INDEX=URL    take torch from this package index, one with CPU-only
 #                               wheels, instead of the default one with its CUDA libraries
 . "$(dirname "$0")/common.sh"
@@ -150,7 +151,7 @@ install_python_packages() {
     stamp=.venv/setup-stamp
     key=$(cat scripts/setup.sh tests/requirements*.txt | cksum)
     key="$key $(python3 -V) torch=${GSPLAT_C_TORCH:-1} ${GSPLAT_C_TORCH_INDEX:-}"
-    key="$key cuda=${GSPLAT_C_CUDA:-1}"
+    key="$key cuda=${GSPLAT_C_CUDA:-1} jax=${GSPLAT_C_JAX:-1}"
     [ "$(cat $stamp 2>/dev/null || true)" != "$key" ] || return 0
     make_venv
     say "installing into .venv: numpy and pytest"
@@ -159,6 +160,11 @@ install_python_packages() {
         say "NVRTC or the CUDA Runtime could not be installed: for the CPU only" >&2
         return 0 # and no stamp: the next run tries again
     }
+    if [ "${GSPLAT_C_JAX:-1}" != 0 ] && ! .venv/bin/python -c 'import jax' 2>/dev/null; then
+        say "installing into .venv: jax (about 100 MB to fetch; GSPLAT_C_JAX=0 goes without)"
+        pip_install jax ||
+            say "jax could not be installed: the tests that need it will be skipped" >&2
+    fi
     if [ "${GSPLAT_C_TORCH:-1}" != 0 ] && ! .venv/bin/python -c 'import torch' 2>/dev/null; then
         say "installing into .venv: torch (about 2.5 GB to fetch; GSPLAT_C_TORCH=0 goes without)"
         install_torch || {
