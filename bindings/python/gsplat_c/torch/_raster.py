@@ -63,7 +63,6 @@ class _Rasterize(torch.autograd.Function):
                 args[name], kept[index] = kept[index], None
         args.pop("pixel_weights", None)
         saved, values = run.saved, run.values
-        run.args = run.saved = run.values = None  # no cycle from the outputs to themselves
         ctx.save_for_backward(saved.state, saved.intersections, *kept)
         ctx.args, ctx.info, ctx.names = args, saved.info, run.names
         ctx.sinks = {name: (sink.shape, sink.dtype)
