@@ -11,9 +11,8 @@ template <int rows, bool depths> struct pixel_sums {
 };
 
 template <int rows, bool depths>
-static __device__ __forceinline__ void begin_pixels(const gsc_k_blend &args,
-                                                    const gsc__place &place,
-                                                    pixel_sums<rows, depths> &p) {
+static __device__ __forceinline__ void
+begin_pixels(const gsc_k_blend &args, const gsc__place &place, pixel_sums<rows, depths> &p) {
 #pragma unroll
     for (int s = 0; s < rows; ++s) {
         p.red[s] = p.green[s] = p.blue[s] = 0;
@@ -26,8 +25,7 @@ static __device__ __forceinline__ void begin_pixels(const gsc_k_blend &args,
 /* The record at `from` for the lane's pixels.  code: the bits of a stop at this entry. */
 template <int rows, bool depths>
 static __device__ __forceinline__ void blend_record(uint32_t from, const gsc__place &place,
-                                                    int32_t code,
-                                                    pixel_sums<rows, depths> &p) {
+                                                    int32_t code, pixel_sums<rows, depths> &p) {
     const float4 a = gsc__load_shared(from), b = gsc__load_shared(from + 16);
     const float4 c = gsc__load_shared(from + 32);
     float u[rows], v[rows];

@@ -2,8 +2,8 @@
 /* Every public operation on a fake driver: which context is current, which stream the work
  * goes to, what waits, and tensors of the wrong device. */
 
-#include "fake_driver.h"
 #include "../cuda/kernels.h"
+#include "fake_driver.h"
 #include "raster_args_fixture.h"
 
 enum { PIXELS = CAMERAS * WIDTH * HEIGHT, STATE_BYTES = 1 << 15 };
