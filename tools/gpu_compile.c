@@ -113,7 +113,10 @@ static int pack(const char *library, const char *arch, bool ptx, char **image, s
     if (status == 0) status = api.size(packer, &packed_size);
     char *packed = malloc(packed_size ? packed_size : 1);
     if (status == 0 && packed) status = api.get(packer, packed);
-    if (status != 0 || !packed) return fail("nvFatbin does not pack", arch);
+    if (status != 0 || !packed) {
+        free(packed);
+        return fail("nvFatbin does not pack", arch);
+    }
     free(*image);
     *image = packed;
     *size = packed_size;
