@@ -6,6 +6,7 @@
 #                             numpy, pytest, jax, torch, NVRTC and the CUDA Runtime
 #   scripts/setup.sh lint     the same as demo, clang, clang-format and clang-tidy, and
 #                             .venv with the CUDA Runtime
+#   scripts/setup.sh wheel    compiler, meson, ninja, and .venv with NVRTC
 #
 # On Debian and Ubuntu it calls apt-get (through sudo if need be); elsewhere it says
 # what to install.  Quick when everything is there.
@@ -20,8 +21,8 @@
 
 purpose=${1:-test}
 case $purpose in
-demo | test | lint) ;;
-*) die "unknown purpose '$purpose'; one of demo, test, lint" ;;
+demo | test | lint | wheel) ;;
+*) die "unknown purpose '$purpose'; one of demo, test, lint, wheel" ;;
 esac
 
 have() { command -v "$1" >/dev/null 2>&1; }
@@ -40,11 +41,12 @@ missing_packages() {
     have_headers || echo libc6-dev
     have ninja || echo ninja-build
     have pkg-config || echo pkg-config
-    have_module libcjson || echo libcjson-dev
-    have_module libpng || echo libpng-dev
     have_python || echo python3
     have_meson || echo meson
+    [ "$purpose" = wheel ] || have_module libcjson || echo libcjson-dev
+    [ "$purpose" = wheel ] || have_module libpng || echo libpng-dev
     case $purpose in
+    wheel) have_venv || echo python3-venv ;;
     test)
         have_module cmocka || echo libcmocka-dev
         have readelf || echo binutils
@@ -136,6 +138,19 @@ install_cuda() {
     pip_install --no-deps -r tests/requirements-cuda.txt
 }
 
+# The compiler of the device code and what packs it, without the Runtime.
+install_nvrtc() {
+    [ "${GSPLAT_C_CUDA:-1}" != 0 ] || return 0
+    packages=.venv/lib/python3*/site-packages/nvidia
+    # shellcheck disable=SC2086 # the pattern is to be expanded
+    ! ls $packages/cuda_nvrtc/lib/libnvrtc.so.12 $packages/nvfatbin/lib/libnvfatbin.so.12 \
+        >/dev/null 2>&1 || return 0
+    make_venv
+    say "installing into .venv: NVRTC (about 90 MB to fetch; GSPLAT_C_CUDA=0 goes without)"
+    # shellcheck disable=SC2046 # one word a package
+    pip_install --no-deps $(grep -E '^nvidia-(cuda-nvrtc|nvfatbin)' tests/requirements-cuda.txt)
+}
+
 # The Runtime alone, so that lint sees the files that use it.
 install_cuda_runtime() {
     [ "${GSPLAT_C_CUDA:-1}" != 0 ] || return 0
@@ -179,5 +194,6 @@ install_system_packages
 install_meson
 case $purpose in
 test) install_python_packages ;;
+wheel) install_nvrtc ;;
 lint) install_cuda_runtime || say "the CUDA Runtime could not be installed" >&2 ;;
 esac

@@ -16,7 +16,7 @@ from gsplat_c import compat
 
 NAMES = ("diff_gaussian_rasterization", "diff_gaussian_rasterization._C", "simple_knn",
          "simple_knn._C", "fused_ssim", "fused_ssim_cuda")
-SHIMS = Path(compat.__file__).parents[2] / "shims"
+SHIMS = Path(__file__).resolve().parents[2] / "shims"
 
 
 def test_variant_names():
@@ -89,7 +89,8 @@ def test_the_original_was_imported(monkeypatch, name):
 
 
 def run(code, **environment):
-    path = [str(SHIMS / folder) for folder in os.listdir(SHIMS)]
+    """Runs code with the modules of this checkout on the path, if it has them, else installed."""
+    path = [str(folder) for folder in SHIMS.glob("*") if folder.is_dir()]
     path.append(str(Path(compat.__file__).parents[2]))
     return subprocess.run(
         [sys.executable, "-c", code], text=True, capture_output=True, timeout=120,
@@ -105,7 +106,7 @@ from diff_gaussian_rasterization import GaussianRasterizationSettings, _C
 import diff_gaussian_rasterization as dgr, fused_ssim, fused_ssim_cuda
 from simple_knn._C import distCUDA2
 import gsplat_c.compat, simple_knn, copy, pickle
-print(dgr.__file__.rpartition("shims")[2], GaussianRasterizationSettings._fields[-1])
+print(dgr.__file__, GaussianRasterizationSettings._fields[-1])
 assert dgr.__gsplat_c__ and _C.__gsplat_c__ and fused_ssim.__gsplat_c__
 assert hasattr(_C, "fusedssim") and fused_ssim_cuda.fusedssim
 settings = GaussianRasterizationSettings(*range(13))

@@ -1,0 +1,167 @@
+"""The source distribution builds without a network, and what it builds installs and goes away."""
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from support import ROOT, run
+
+BACKEND = ROOT / "bindings/python/backend"
+SHIMS = {"diff_gaussian_rasterization", "simple_knn", "fused_ssim"}
+# Quick to build: no device code, one instruction set, no optimisation.
+QUICK = ("-Dgpu=disabled", "-Disa=baseline", "-Doptimization=0")
+WITHOUT = ("GSPLAT_C_LIBRARY", "PYTHONPATH", "SOURCE_DATE_EPOCH", "CFLAGS", "LDFLAGS")
+ENVIRONMENT = {
+    **{name: value for name, value in os.environ.items() if name not in WITHOUT},
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PIP_NO_INDEX": "1",
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+}
+RENDER = """
+import sys
+import gsplat_c
+sys.path.append({numpy!r})
+import numpy as np
+image = gsplat_c.rasterize(
+    means=np.array([[0, 0, 3]], np.float32), scales=np.full((1, 3), 0.2, np.float32),
+    rotations=np.array([[1, 0, 0, 0]], np.float32), opacities=np.array([0.9], np.float32),
+    colors=np.array([[1, 0.5, 0]], np.float32), view=np.eye(4, dtype=np.float32),
+    intrinsics=[100, 100, 64, 64], width=128, height=128).color
+print(gsplat_c._lib.path, image[0, 64, 64])
+"""
+
+
+def backend(code, folder):
+    environment = {**ENVIRONMENT, "PYTHONPATH": str(BACKEND)}
+    return run(sys.executable, "-c", f"import gsplat_c_build as b; {code}", cwd=folder,
+               env=environment)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Folder with an sdist, the wheel that pip builds from it, and the drop-in modules' wheels."""
+    for tool in ("meson", "ninja", "cc"):
+        if shutil.which(tool) is None:
+            pytest.skip(f"{tool} is not installed")
+    if subprocess.run([sys.executable, "-m", "pip", "--version"], capture_output=True,
+                      check=False).returncode:
+        pytest.skip("no pip")
+    if sys.version_info < (3, 11):
+        pytest.skip("building needs tomli, which would have to be fetched")
+    folder = tmp_path_factory.mktemp("dist")
+    backend(f"b.build_sdist({str(folder)!r}); b.build_shims({str(folder)!r})", folder)
+    run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder,
+        f"--config-settings=setup-args={' '.join(QUICK)}", one(folder, "gsplat_c-*.tar.gz"),
+        env=ENVIRONMENT, cwd=folder)
+    return folder
+
+
+def one(folder, pattern):
+    (path,) = folder.glob(pattern)
+    return path
+
+
+def test_the_same_source_gives_the_same_bytes(made, tmp_path):
+    # Not by pip, not from the sdist, and in another folder.
+    backend(f"b.build_sdist('.'); b.build_shims('.'); b.build_wheel('.', {{'build-dir': 'build', "
+            f"'setup-args': {list(QUICK)!r}}})", tmp_path)
+    names = sorted(path.name for path in made.iterdir())
+    assert len(names) == 5
+    for name in names:
+        first, second = ((folder / name).read_bytes() for folder in (made, tmp_path))
+        assert hashlib.sha256(first).digest() == hashlib.sha256(second).digest(), name
+
+
+def test_tags(made, tmp_path):
+    if shutil.which("readelf") is None:
+        pytest.skip("readelf is not installed")
+    name = one(made, "gsplat_c-*.whl").name
+    platform = re.fullmatch(r"gsplat_c-[\d.]+-py3-none-(\w+)\.whl", name).group(1)
+    glibc = re.fullmatch(r"manylinux_(\d+)_(\d+)_(x86_64|aarch64)", platform)
+    if glibc is None:
+        pytest.skip(f"{platform} is not linked with glibc")
+    with zipfile.ZipFile(made / name) as archive:
+        library = archive.extract("gsplat_c/libgsplat_c.so", tmp_path)
+    versions = re.findall(r"GLIBC_(\d+)\.(\d+)", run("readelf", "-VW", library))
+    assert tuple(map(int, glibc.groups()[:2])) == max((int(a), int(b)) for a, b in versions)
+
+
+def test_contents(made):
+    version = re.search(r"version: '(.*?)'", (ROOT / "meson.build").read_text()).group(1)
+    package = ROOT / "bindings/python/gsplat_c"
+    expected = {f"gsplat_c/{path.relative_to(package)}" for path in package.rglob("*.py")}
+    expected |= {"gsplat_c/py.typed", "gsplat_c/libgsplat_c.so"}
+    for wheel in made.glob("*.whl"):
+        with zipfile.ZipFile(wheel) as archive:
+            names = set(archive.namelist())
+            (info,) = {name.split("/")[0] for name in names if ".dist-info/" in name}
+            metadata = archive.read(f"{info}/METADATA").decode()
+            assert archive.read(f"{info}/licenses/LICENSE") == (ROOT / "LICENSE").read_bytes()
+        assert f"\nVersion: {version}\n" in metadata and "\nLicense-Expression: MIT\n" in metadata
+        inside = {name for name in names if not name.startswith(info)}
+        if wheel.name.startswith("gsplat_c-"):
+            assert inside == expected
+        else:
+            top = wheel.name.split("-")[0].replace("gsplat_c_", "")
+            assert top in SHIMS
+            assert {name.split("/")[0].split(".")[0] for name in inside} - {f"{top}_cuda"} == {top}
+            assert re.search(r"\nRequires-Dist: gsplat-c>=[\d.]+\n", metadata)
+
+
+def test_sdist_has_what_git_has(made):
+    with tarfile.open(one(made, "*.tar.gz")) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {"PKG-INFO", "pyproject.toml", "LICENSE", "include/gsplat_c.h", "meson.build"} <= names
+    if (ROOT / ".git").exists():
+        tracked = run("git", "-C", ROOT, "ls-files").splitlines()
+        assert names - {"PKG-INFO"} == {name for name in tracked if (ROOT / name).is_file()}
+
+
+@pytest.fixture(scope="module")
+def environment(made, tmp_path_factory):
+    """A clean virtual environment."""
+    folder = tmp_path_factory.mktemp("environment")
+    if subprocess.run([sys.executable, "-m", "venv", folder], capture_output=True,
+                      check=False).returncode:
+        pytest.skip("no venv module with pip")
+    return folder
+
+
+def files_of(environment):
+    return {str(path.relative_to(environment)) for path in environment.rglob("*")
+            if "__pycache__" not in path.parts}
+
+
+def test_install_and_uninstall(made, environment, tmp_path):
+    numpy = pytest.importorskip("numpy")
+    python, before = environment / "bin/python", files_of(environment)
+
+    def pip(*arguments):
+        return run(python, "-m", "pip", *arguments, env=ENVIRONMENT, cwd=tmp_path)
+
+    # --no-deps for the drop-in modules, which depend on torch.
+    pip("install", "--quiet", one(made, "gsplat_c-*.whl"))
+    pip("install", "--quiet", "--no-deps", *made.glob("gsplat_c_*.whl"))
+    path, value = run(python, "-c", RENDER.format(numpy=str(Path(numpy.__file__).parents[1])),
+                      env=ENVIRONMENT, cwd=tmp_path).split()
+    assert Path(path).is_relative_to(environment)
+    assert float(value) == pytest.approx(0.9, abs=0.01)  # half a pixel beside the centre
+    found = run(python, "-c", "from importlib.util import find_spec as f; "
+                f"print(*(f(name).name for name in {sorted(SHIMS)}), f('fused_ssim_cuda').name)",
+                env=ENVIRONMENT, cwd=tmp_path)
+    assert set(found.split()) == SHIMS | {"fused_ssim_cuda"}
+    added = files_of(environment) - before
+    assert all("site-packages/" in name for name in added) and len(added) > 30
+
+    distributions = [f"gsplat-c-{name.replace('_', '-')}" for name in SHIMS]
+    pip("uninstall", "--quiet", "--yes", "gsplat-c", *distributions)
+    assert files_of(environment) == before
+    assert not [path for path in environment.rglob("*gsplat_c*")]
