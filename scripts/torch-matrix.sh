@@ -70,8 +70,8 @@ unpack_debian_torch() {
             rm "$package"
         done
     ) >"$work/log" 2>&1 || return 1
-    libraries=$(find "$work/debian/usr/lib" -name 'lib*.so.*' -exec dirname {} + |
-        sort -u | paste -s -d :)
+    libraries=$(cd "$work/debian" && find "$PWD/usr/lib" "$PWD/lib" -name 'lib*.so.*' \
+        -exec dirname {} + | sort -u | paste -s -d :)
     printf '%s\n' "$work/debian/usr/lib/python3/dist-packages" >"$(site_packages)/debian.pth"
     LD_LIBRARY_PATH=$libraries
     export LD_LIBRARY_PATH

@@ -1,5 +1,6 @@
 """The source distribution builds without a network, and what it builds installs and goes away."""
 
+import base64
 import hashlib
 import os
 import re
@@ -80,18 +81,42 @@ def test_the_same_source_gives_the_same_bytes(made, tmp_path):
         assert hashlib.sha256(first).digest() == hashlib.sha256(second).digest(), name
 
 
-def test_tags(made, tmp_path):
+@pytest.fixture
+def packed(made, tmp_path):
+    """The library that is in the wheel."""
     if shutil.which("readelf") is None:
         pytest.skip("readelf is not installed")
+    with zipfile.ZipFile(one(made, "gsplat_c-*.whl")) as archive:
+        return archive.extract("gsplat_c/libgsplat_c.so", tmp_path)
+
+
+def test_tag_names_the_glibc(made, packed):
     name = one(made, "gsplat_c-*.whl").name
     platform = re.fullmatch(r"gsplat_c-[\d.]+-py3-none-(\w+)\.whl", name).group(1)
     glibc = re.fullmatch(r"manylinux_(\d+)_(\d+)_(x86_64|aarch64)", platform)
     if glibc is None:
         pytest.skip(f"{platform} is not linked with glibc")
-    with zipfile.ZipFile(made / name) as archive:
-        library = archive.extract("gsplat_c/libgsplat_c.so", tmp_path)
-    versions = re.findall(r"GLIBC_(\d+)\.(\d+)", run("readelf", "-VW", library))
+    versions = re.findall(r"GLIBC_(\d+)\.(\d+)", run("readelf", "-VW", packed))
     assert tuple(map(int, glibc.groups()[:2])) == max((int(a), int(b)) for a, b in versions)
+
+
+def test_library_is_stripped(packed):
+    sections = run("readelf", "-SW", packed)
+    assert ".dynsym" in sections
+    assert ".symtab" not in sections and ".debug" not in sections
+
+
+def test_record(made):
+    for wheel in made.glob("*.whl"):
+        with zipfile.ZipFile(wheel) as archive:
+            files = {name: archive.read(name) for name in archive.namelist()}
+        (record,) = (name for name in files if name.endswith(".dist-info/RECORD"))
+        rows = [row.split(",") for row in files.pop(record).decode().splitlines()]
+        assert rows.pop() == [record, "", ""]
+        digests = {name: base64.urlsafe_b64encode(hashlib.sha256(data).digest())
+                   for name, data in files.items()}
+        assert rows == [[name, f"sha256={digests[name].decode().rstrip('=')}", str(len(data))]
+                        for name, data in files.items()]
 
 
 def test_contents(made):

@@ -7,7 +7,7 @@ It is the PEP 517 backend of pyproject.toml, so ``pip install .`` works, and a p
 An own one, since the wheel holds a library that is loaded by ctypes and not an extension
 module: it fits every Python (py3-none-PLATFORM), which common backends do not know to say.
 
-Configuration settings, as in ``pip install . -C setup-args=-Dgpu=disabled``:
+Configuration settings, as in ``pip install . --config-settings=setup-args=-Dgpu=disabled``:
     setup-args  options for meson setup, any number of them
     build-dir   folder to build the library of the wheel in; build-wheel by default
 """
