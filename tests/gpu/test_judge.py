@@ -77,6 +77,12 @@ def waves(shape, number):
     return np.reshape(planes, shape).astype(np.float32)
 
 
+def agreeing(got, exact):
+    """Pixels [..] where both saw the same samples in the same order."""
+    alpha, color = (torch.as_tensor(x).cpu().numpy() for x in (got.alpha, got.color))
+    return steady(alpha, exact.alpha) & (np.abs(color - exact.color) < 3e-5).all(0)
+
+
 def both(args, outputs):
     gpu = gsplat_c.rasterize_forward(outputs=outputs, **to_cuda(args))
     exact = oracle().rasterize_forward(outputs=outputs, **to_double(args))
@@ -88,12 +94,15 @@ def test_images_and_gradients(name):
     args, outputs = dict(kinds(SEED))[name]
     args = {k: v for k, v in args.items() if v is not None}
     gpu, gpu_saved, exact, exact_saved = both(args, outputs)
-    pixels = steady(gpu.alpha.cpu().numpy(), exact.alpha)
-    pixels &= (np.abs(gpu.color.cpu().numpy() - exact.color) < 3e-5).all(0)
-    flips = int((~pixels).sum())
+    pixels = agreeing(gpu, exact)
+    # Two Gaussians whose float32 depths are equal or swapped change their whole footprint, on
+    # the CPU as well: what is the GPU's own must be few.
+    own = ~pixels & agreeing(gsplat_c.rasterize_forward(outputs=outputs, **args)[0], exact)
+    flips = int(own.sum())
     if name == NAMES[0]:
         note(f"seed {SEED}")
-    note(f"{name}: {flips} of {pixels.size} pixels at a threshold, left out")
+    note(f"{name}: {int((~pixels).sum())} of {pixels.size} pixels at a threshold or with depths "
+         f"that float32 cannot tell apart left out, {flips} of them not on the CPU")
     assert flips <= 10 + pixels.size // 1000
     for output in outputs:
         a, b = (np.asarray(torch.as_tensor(getattr(x, output)).cpu(), np.float64) * pixels
