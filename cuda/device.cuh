@@ -71,11 +71,6 @@ static __device__ __forceinline__ uint64_t gsc__look_back(uint64_t *states, uint
     return before;
 }
 
-static __device__ __forceinline__ uint32_t gsc__length_of(const gsc__gpu_length &length) {
-    uint32_t count = *length.count;
-    return count < length.limit ? count : length.limit;
-}
-
 /* A state or lists that were damaged between the calls may say anything: what they say is
  * bounded where it becomes an address. */
 static __device__ __forceinline__ uint32_t gsc__record_of(const gsc__gpu_frame &frame,

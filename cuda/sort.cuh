@@ -4,6 +4,7 @@
 #define GSC_SORT_CUH
 
 #include "device.cuh"
+#include "sort_kernels.h"
 
 #define BLOCK GSC__SORT_BLOCK
 #define WARPS (BLOCK / 32)
@@ -11,6 +12,11 @@
 #define GROUP GSC__SORT_GROUP
 
 #define PLANNED 0x80000000u
+
+static __device__ __forceinline__ uint32_t gsc__length_of(const gsc__gpu_length &length) {
+    uint32_t count = *length.count;
+    return count < length.limit ? count : length.limit;
+}
 
 template <class Key> struct sort_memory {
     static constexpr uint32_t rounds = GSC__SORT_ROUNDS * sizeof(uint32_t) / sizeof(Key);

@@ -4,7 +4,7 @@
 #ifndef GSC_GPU_SORT_H
 #define GSC_GPU_SORT_H
 
-#include "../../cuda/kernels.h"
+#include "../../cuda/sort_kernels.h"
 #include "gpu.h"
 
 /* Sorts values by keys below 2^bits, of 64 bits if there are more than 32.  Arrays hold
