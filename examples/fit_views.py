@@ -12,7 +12,6 @@ below: activations and their chain rule, rasterizer, image loss, Adam.
 import argparse
 import pathlib
 import sys
-import time
 
 import numpy as np
 
@@ -23,6 +22,7 @@ except ModuleNotFoundError:  # run from a checkout
     import gsplat_c
 import pictures
 import splat_file
+from progress import Progress
 
 SH0 = 0.28209479177387814  # the constant spherical harmonic
 
@@ -203,21 +203,9 @@ class Trainer:
             for name, values in self.parameters.items()])
 
 
-def show_progress(step, steps, loss, decibels, since):
-    """One line that is written over on a terminal, and one in ten lines elsewhere."""
-    terminal = sys.stderr.isatty()
-    if not terminal and step < steps and step * 10 // steps == (step - 1) * 10 // steps:
-        return
-    done = 30 * step // steps
-    bar = f"[{'#' * done}{'.' * (30 - done)}] {step}/{steps}"
-    print("\r" if terminal else "", f"{bar}  loss {loss:.4f}  PSNR {decibels:.2f} dB  "
-          f"{time.monotonic() - since:.0f} s", sep="",
-          end="" if terminal and step < steps else "\n", file=sys.stderr, flush=True)
-
-
 def fit(start, cameras, targets, steps, random):
     """Trains in place; returns the curve: (step, loss, PSNR in dB) now and then."""
-    trainer, since = Trainer(start, steps), time.monotonic()
+    trainer, progress = Trainer(start, steps), Progress(steps)
     every, order, recent = max(steps // 50, 1), [], []
     curve = []
     for step in range(steps):
@@ -228,7 +216,7 @@ def fit(start, cameras, targets, steps, random):
         if step == 0 or (step + 1) % every == 0 or step + 1 == steps:
             curve.append((step + 1, float(np.mean(recent)), psnr(start, cameras, targets)))
             recent.clear()
-        show_progress(step + 1, steps, curve[-1][1], curve[-1][2], since)
+        progress.show(step + 1, f"loss {curve[-1][1]:.4f}  PSNR {curve[-1][2]:.2f} dB")
     return curve
 
 

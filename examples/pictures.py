@@ -1,4 +1,4 @@
-"""PNG files without a library, and a plot where matplotlib is installed."""
+"""Pictures: PNG files without a library, others with Pillow; and a plot with matplotlib."""
 
 import struct
 import zlib
@@ -6,8 +6,8 @@ import zlib
 import numpy as np
 
 
-def write_png(path, image):
-    """image: float [3, H, W], 0 to 1, in the colours of the screen."""
+def write_png(path, image, level=9):
+    """image: float [3, H, W], 0 to 1, in the colours of the screen; level: of compression."""
     pixels = np.round(np.clip(image, 0, 1) * 255).astype(np.uint8).transpose(1, 2, 0)
     height, width, _ = pixels.shape
     rows = np.zeros((height, 1 + 3 * width), np.uint8)  # filter type 0 before each row
@@ -20,8 +20,39 @@ def write_png(path, image):
     with open(path, "wb") as file:
         file.write(b"\x89PNG\r\n\x1a\n")
         file.write(chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)))
-        file.write(chunk(b"IDAT", zlib.compress(rows.tobytes(), 9)))
+        file.write(chunk(b"IDAT", zlib.compress(rows.tobytes(), level)))
         file.write(chunk(b"IEND", b""))
+
+
+def read(path):
+    """uint8 [3, H, W] of a picture; only what write_png() wrote can be read without Pillow."""
+    try:
+        from PIL import Image
+    except ImportError:
+        return read_png(path)
+    with Image.open(path) as image:
+        return np.ascontiguousarray(np.asarray(image.convert("RGB")).transpose(2, 0, 1))
+
+
+def read_png(path):
+    """uint8 [3, H, W] of a file that write_png() wrote."""
+    with open(path, "rb") as file:
+        data = file.read()
+    try:
+        at, chunks = 8, {}
+        while at < len(data):
+            (size,), kind = struct.unpack_from(">I", data, at), data[at + 4:at + 8]
+            chunks[kind] = data[at + 8:at + 8 + size]
+            at += 12 + size
+        width, height, *form = struct.unpack(">IIBBBBB", chunks[b"IHDR"])
+        rows = np.frombuffer(zlib.decompress(chunks[b"IDAT"]), np.uint8)
+        rows = rows.reshape(height, 1 + 3 * width)
+        if form == [8, 2, 0, 0, 0] and not rows[:, 0].any():
+            pixels = rows[:, 1:].reshape(height, width, 3)
+            return np.ascontiguousarray(pixels.transpose(2, 0, 1))
+    except (struct.error, zlib.error, KeyError, ValueError):
+        pass  # another kind of file
+    raise ValueError(f"{path}: this picture cannot be read without Pillow: pip install pillow")
 
 
 def side_by_side(*images, gap=4):

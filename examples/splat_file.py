@@ -68,12 +68,13 @@ def read(path):
 
 
 def write(path, scene):
-    """Writes a scene as a binary little-endian PLY file that viewers read."""
+    """Writes a scene as a binary little-endian PLY file; some viewers expect its normals, zeros."""
     count, stored = scene["sh"].shape[:2]
-    higher = scene["sh"][:, 1:].transpose(0, 2, 1).reshape(count, -1)
-    columns = [scene["means"], scene["sh"][:, 0], higher, scene["logits"][:, None],
-               scene["log_scales"], scene["rotations"]]
-    names = [*_FIELDS["means"], *_FIELDS["dc"], *(f"f_rest_{i}" for i in range(3 * stored - 3)),
+    higher = scene["sh"][:, 1:].transpose(0, 2, 1).reshape(count, 3 * stored - 3)
+    columns = [scene["means"], np.zeros((count, 3), np.float32), scene["sh"][:, 0], higher,
+               scene["logits"][:, None], scene["log_scales"], scene["rotations"]]
+    names = [*_FIELDS["means"], "nx", "ny", "nz", *_FIELDS["dc"],
+             *(f"f_rest_{i}" for i in range(3 * stored - 3)),
              *_FIELDS["logits"], *_FIELDS["log_scales"], *_FIELDS["rotations"]]
     header = ["ply", "format binary_little_endian 1.0", f"element vertex {count}",
               *(f"property float {name}" for name in names), "end_header", ""]

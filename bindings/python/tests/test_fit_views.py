@@ -1,19 +1,15 @@
 """The training example: it gets closer to its views from either start, and writes what it says."""
 
-import pathlib
 import struct
-import sys
 import zlib
 
 import numpy as np
 import pytest
 
-EXAMPLES = pathlib.Path(__file__).resolve().parents[3] / "examples"
-sys.path.insert(0, str(EXAMPLES))
-
-import gsplat_c  # noqa: E402
-import fit_views  # noqa: E402
-import splat_file  # noqa: E402
+import gsplat_c
+import examples_path  # noqa: F401
+import fit_views
+import splat_file
 
 TINY = ["--size", "64x48", "--views", "4", "--gaussians", "300", "--steps", "60", "--show", "2"]
 
@@ -106,10 +102,20 @@ def test_ply_round_trip(tmp_path):
              "sh": (5, 16, 3)}
     scene = {name: random.normal(size=shape).astype(np.float32) for name, shape in scene.items()}
     splat_file.write(tmp_path / "scene.ply", scene)
+    assert b"z\nproperty float nx\nproperty float ny\n" in (tmp_path / "scene.ply").read_bytes()
     back = splat_file.read(tmp_path / "scene.ply")
     assert back.keys() == scene.keys()
     for name, values in scene.items():
         np.testing.assert_array_equal(back[name], values)
+
+
+def test_ply_of_nothing(tmp_path):
+    scene = {"means": (0, 3), "log_scales": (0, 3), "rotations": (0, 4), "logits": (0,),
+             "sh": (0, 4, 3)}
+    splat_file.write(tmp_path / "scene.ply",
+                     {name: np.empty(shape, np.float32) for name, shape in scene.items()})
+    back = splat_file.read(tmp_path / "scene.ply")
+    assert {name: values.shape for name, values in back.items()} == scene
 
 
 @pytest.mark.parametrize("text, message", [
