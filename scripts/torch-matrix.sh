@@ -118,7 +118,7 @@ print(torch.__version__, "|", platform.python_version(), "|", numpy.__version__)
     (cd "$work" && "$environment/bin/python" -m pytest -q -p no:cacheprovider "$tests") \
         >"$work/tests" 2>&1 || code=1
     [ $code -eq 0 ] || cat "$work/tests" >&2
-    result=$(sed -n '$s/ in [0-9.]*s.*//p' "$work/tests")
+    result=$(sed -n -e '$s/, [0-9]* warnings\{0,1\}//' -e '$s/ in [0-9.]*s.*//p' "$work/tests")
     case $1 in *-debian) versions="${versions%% *} of Debian ${versions#* }" ;; esac
     printf '| %s | %s |\n' "$versions" "$result"
     return $code
