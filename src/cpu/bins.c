@@ -225,10 +225,14 @@ static void fill_parts(void *arg, int64_t begin, int64_t end, int thread) {
     }
 }
 
+#define FILL_ALONE 2048 /* list entries that take less time than waking a thread */
+
 bool gsc__bins_fill(gsc__pool *pool, const gsc__frame *frame, const gsc__bin_item *items,
                     const gsc__band *band, uint32_t *cursors) {
-    int threads = gsc__pool_threads(pool);
-    fill_task task = {frame, items, band, cursors, threads > 1 ? 2 * threads : 1, false};
+    const int threads = gsc__pool_threads(pool);
+    const uint64_t entries = frame->offsets[band->end] - frame->offsets[band->begin];
+    const bool alone = threads == 1 || entries < FILL_ALONE;
+    fill_task task = {frame, items, band, cursors, alone ? 1 : 2 * threads, false};
     gsc__parallel_for(pool, task.parts, 1, fill_parts, &task);
     return !atomic_load(&task.damaged);
 }

@@ -39,6 +39,14 @@ typedef struct gsc__band {
     uint32_t *slot_offsets; /* [visible + 1] */
 } gsc__band;
 
+/* Tiles of a piece of work: two, or all of a band where waking another thread takes longer
+ * than blending it. */
+static inline int64_t gsc__band_grain(const gsc__frame *frame, const gsc__band *band) {
+    const int64_t tiles = band->end - band->begin;
+    const uint64_t entries = frame->offsets[band->end] - frame->offsets[band->begin];
+    return tiles <= 32 && entries <= 32 ? tiles : 2;
+}
+
 /* The longest band from tile begin on whose lists have at most capacity entries;
  * begin itself if not even one tile fits. */
 int64_t gsc__band_end(const gsc__frame *frame, int64_t begin, int64_t capacity);

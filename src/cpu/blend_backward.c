@@ -298,6 +298,7 @@ bool gsc__unblend_band(gsc__pool *pool, const gsc__raster *raster, int32_t index
         .clamp_stops = !(raster->flags & GSC_RASTER_COMPAT_3DGS),
         .absolute = grads->means2d_abs != NULL};
     task.feature_count = gsc__feature_count(&task.features);
-    gsc__parallel_for(pool, band->end - band->begin, 2, unblend_tiles, &task);
+    gsc__parallel_for(pool, band->end - band->begin, gsc__band_grain(frame, band), unblend_tiles,
+                      &task);
     return !atomic_load(&task.damaged);
 }

@@ -317,6 +317,7 @@ bool gsc__blend_band(gsc__pool *pool, const gsc__raster *raster, int32_t index,
         .features = {raster, frame, index, outputs->depth != NULL, outputs->inv_depth != NULL},
         .inspect = outputs->median_depth || statistics};
     task.feature_count = gsc__feature_count(&task.features);
-    gsc__parallel_for(pool, band->end - band->begin, 2, blend_tiles, &task);
+    gsc__parallel_for(pool, band->end - band->begin, gsc__band_grain(frame, band), blend_tiles,
+                      &task);
     return !atomic_load(&task.damaged);
 }
