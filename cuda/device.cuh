@@ -5,7 +5,6 @@
 #include "kernels.h"
 
 #define GSC__ALL_LANES 0xffffffffu
-#define GSC__KERNEL extern "C" __global__ void
 
 static __device__ __forceinline__ uint32_t gsc__lane() {
     return threadIdx.x & 31;

@@ -10,8 +10,7 @@
 #define GSC__KNN_NONE 0xffffffffu
 #define GSC__KNN_INFINITY __int_as_float(0x7f800000) /* on the device, which has no math.h */
 #define GSC__KNN_NAN __int_as_float(0x7fc00000)
-#define GSC__KNN_LARGEST 256 /* k */
-#define GSC__KNN_BLOCK 128   /* of kernels with a thread per point or a warp per leaf */
+#define GSC__KNN_BLOCK 128 /* of kernels with a thread per point or a warp per leaf */
 
 /* 32 bytes, read as two float4. */
 typedef struct gsc__gpu_box {

@@ -61,6 +61,35 @@ typedef struct gsc__raster_outputs {
     gsc_real *weight_distance; /* [C, N] */
 } gsc__raster_outputs;
 
+/* The per-Gaussian sums over pixels, which blending makes. */
+static inline bool gsc__wants_statistics(const gsc__raster_outputs *out) {
+    return out->touched || out->weight_sum || out->weight_count || out->weight_blend ||
+           out->weight_distance;
+}
+
+/* What two calls must have in common for one to use the other's state; own: the backend's
+ * part of it, magic number first.  FNV-1a. */
+static inline uint64_t gsc__layout_hash(const gsc__raster *raster, const uint64_t own[4]) {
+    const uint32_t meaning = GSC_RASTER_ANTIALIAS | GSC_RASTER_COMPAT_3DGS;
+    const uint64_t values[] = {own[0],
+                               own[1],
+                               own[2],
+                               own[3],
+                               raster->flags & meaning,
+                               (uint64_t)raster->width,
+                               (uint64_t)raster->height,
+                               (uint64_t)raster->channels,
+                               (uint64_t)raster->cameras,
+                               (uint64_t)raster->gaussians,
+                               (uint64_t)raster->sh_degree,
+                               (raster->sh || raster->sh_dc) ? 1u : 0u,
+                               raster->covariances ? 1u : 0u};
+    const unsigned char *bytes = (const unsigned char *)values;
+    uint64_t hash = UINT64_C(14695981039346656037);
+    for (size_t i = 0; i < sizeof values; ++i) hash = (hash ^ bytes[i]) * UINT64_C(1099511628211);
+    return hash;
+}
+
 /* data NULL and bytes 0 where a buffer was not given (scratch never is NULL). */
 typedef struct gsc__raster_buffers {
     void *state, *intersections, *scratch;

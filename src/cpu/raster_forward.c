@@ -91,11 +91,6 @@ typedef struct statistics {
     int64_t base; /* of the camera in the outputs */
 } statistics;
 
-static bool wants_statistics(const gsc__raster_outputs *out) {
-    return out->touched || out->weight_sum || out->weight_count || out->weight_blend ||
-           out->weight_distance;
-}
-
 static void clear_statistics(const gsc__raster *raster, const gsc__raster_outputs *out) {
     size_t count = (size_t)(raster->gaussians * raster->cameras);
     if (out->touched) memset(out->touched, 0, count * sizeof *out->touched);
@@ -204,7 +199,7 @@ static gsc_status render_frame(gsc_context *context, const gsc__raster *raster, 
     GSC__TRY(gsc__frame_check(frame, raster, false, "raster_render"));
     if (!gsc__bins_prepare(gsc__cpu_pool(context), frame, raster->gaussians, scratch->items))
         return damaged();
-    if (wants_statistics(outputs)) {
+    if (gsc__wants_statistics(outputs)) {
         int64_t capacity = (int64_t)(buffers->intersections_bytes / sizeof(uint32_t));
         if (capacity > frame->header->intersections) capacity = frame->header->intersections;
         status = statistics_open(context, frame->header->visible, capacity, &memory);

@@ -10,28 +10,6 @@ static size_t place(size_t *at, size_t bytes) {
     return here;
 }
 
-/* FNV-1a over everything that gives the bytes their meaning. */
-static uint64_t hash_layout(const gsc__raster *raster, const gsc__state_layout *layout) {
-    const uint32_t meaning = GSC_RASTER_ANTIALIAS | GSC_RASTER_COMPAT_3DGS;
-    const uint64_t values[] = {STATE_MAGIC,
-                               (uint64_t)GSC_REAL_BITS,
-                               (uint64_t)sizeof(gsc__record),
-                               raster->flags & meaning,
-                               (uint64_t)raster->width,
-                               (uint64_t)raster->height,
-                               (uint64_t)raster->channels,
-                               (uint64_t)raster->cameras,
-                               (uint64_t)raster->gaussians,
-                               (uint64_t)raster->sh_degree,
-                               (raster->sh || raster->sh_dc) ? 1u : 0u,
-                               raster->covariances ? 1u : 0u,
-                               (uint64_t)layout->bytes};
-    uint64_t hash = UINT64_C(14695981039346656037);
-    const unsigned char *bytes = (const unsigned char *)values;
-    for (size_t i = 0; i < sizeof values; ++i) hash = (hash ^ bytes[i]) * UINT64_C(1099511628211);
-    return hash;
-}
-
 void gsc__state_plan(const gsc__raster *raster, gsc__state_layout *layout) {
     size_t at = 0, gaussians = (size_t)raster->gaussians;
     layout->tiles_x = (raster->width + GSC__TILE - 1) / GSC__TILE;
@@ -46,7 +24,8 @@ void gsc__state_plan(const gsc__raster *raster, gsc__state_layout *layout) {
     layout->walked = place(&at, (size_t)layout->pixels * sizeof(uint32_t));
     layout->camera_bytes = at;
     layout->bytes = at * (size_t)raster->cameras;
-    layout->hash = hash_layout(raster, layout);
+    const uint64_t own[4] = {STATE_MAGIC, GSC_REAL_BITS, sizeof(gsc__record), layout->bytes};
+    layout->hash = gsc__layout_hash(raster, own);
 }
 
 void gsc__frame_open(const gsc__state_layout *layout, void *state, int32_t camera,

@@ -232,11 +232,6 @@ static gsc_status finish_statistics(gsc_context *context, const gsc__raster *ras
     return LAUNCH(finish_statistics, gsc__gpu_pieces(raster->gaussians, 256), 256, args);
 }
 
-static bool wants_statistics(const gsc__raster_outputs *out) {
-    return out->touched || out->weight_sum || out->weight_count || out->weight_blend ||
-           out->weight_distance;
-}
-
 static gsc_status blend_bands(gsc_context *context, const gsc__raster *raster,
                               const gsc__raster_outputs *outputs, const gsc__gpu_layout *layout,
                               const gsc__gpu_frame *frame, gsc__gpu_bins *bins, gsc_k_blend *blend,
@@ -244,7 +239,7 @@ static gsc_status blend_bands(gsc_context *context, const gsc__raster *raster,
     static const char function[] = "raster_render";
     const uint32_t area = (1u << layout->grid.shift_x) * (1u << layout->grid.shift_y);
     const bool thorough =
-        raster->channels != 3 || outputs->median_depth || wants_statistics(outputs);
+        raster->channels != 3 || outputs->median_depth || gsc__wants_statistics(outputs);
     const uint32_t bin_count = (uint32_t)layout->grid.bins;
     const uint32_t blocks =
         gsc__gpu_blend_blocks(layout, gsc__gpu_of(context)->device.multiprocessors);
@@ -292,7 +287,7 @@ static gsc_status render_frame(gsc_context *context, const gsc__raster *raster, 
     gsc_k_blend blend = blend_args(raster, index, outputs, layout, &frame, &bins);
     GSC__TRY(gsc__gpu_background(context, raster, index, layout, buffers->state, stream, function,
                                  &blend.background));
-    const bool statistics = wants_statistics(outputs);
+    const bool statistics = gsc__wants_statistics(outputs);
     if (statistics)
         GSC__TRY(
             begin_statistics(context, raster, index, outputs, bins.rest, layout, &blend, stream));

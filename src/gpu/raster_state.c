@@ -18,27 +18,6 @@ void *gsc__gpu_take(gsc__gpu_cut *cut, size_t bytes) {
     return here;
 }
 
-static uint64_t hash_layout(const gsc__raster *raster, const gsc__gpu_layout *layout) {
-    const uint32_t meaning = GSC_RASTER_ANTIALIAS | GSC_RASTER_COMPAT_3DGS;
-    const uint64_t values[] = {GSC__GPU_STATE_MAGIC,
-                               sizeof(gsc__gpu_record),
-                               raster->flags & meaning,
-                               (uint64_t)raster->width,
-                               (uint64_t)raster->height,
-                               (uint64_t)raster->channels,
-                               (uint64_t)raster->cameras,
-                               (uint64_t)raster->gaussians,
-                               (uint64_t)raster->sh_degree,
-                               (raster->sh || raster->sh_dc) ? 1u : 0u,
-                               raster->covariances ? 1u : 0u,
-                               (uint64_t)layout->grid.shift_x << 8 | (uint64_t)layout->grid.shift_y,
-                               (uint64_t)layout->bytes};
-    uint64_t hash = UINT64_C(14695981039346656037);
-    const unsigned char *bytes = (const unsigned char *)values;
-    for (size_t i = 0; i < sizeof values; ++i) hash = (hash ^ bytes[i]) * UINT64_C(1099511628211);
-    return hash;
-}
-
 static void plan_state(const gsc__raster *raster, gsc__gpu_layout *layout) {
     const size_t pieces = gsc__gpu_pieces(raster->gaussians, GSC__PIECE);
     gsc__gpu_cut cut = {NULL, 0};
@@ -90,7 +69,10 @@ void gsc__gpu_layout_plan(const gsc__raster *raster, int64_t visible, gsc__gpu_l
     layout->pixels = (int64_t)raster->width * raster->height;
     plan_state(raster, layout);
     plan_records(raster, visible, layout);
-    layout->hash = hash_layout(raster, layout);
+    const uint64_t own[4] = {GSC__GPU_STATE_MAGIC, sizeof(gsc__gpu_record),
+                             (uint64_t)layout->grid.shift_x << 8 | (uint64_t)layout->grid.shift_y,
+                             layout->bytes};
+    layout->hash = gsc__layout_hash(raster, own);
 }
 
 void gsc__gpu_frame_open(const gsc__gpu_layout *layout, const gsc__raster_buffers *buffers,
