@@ -1,5 +1,6 @@
 /* Offsets and bands of bins, and the entries of their lists.  Compiled without
  * contraction, see project.cu. */
+#include "bands.cuh"
 #include "spans.cuh"
 
 static __device__ __forceinline__ gsc__gpu_record load_record(const gsc__gpu_record *from) {
@@ -107,85 +108,16 @@ extern "C" __global__ void __launch_bounds__(1024)
     if (threadIdx.x == 0) args.frame.offsets[args.grid.bins] = total;
 }
 
-extern "C" __global__ void __launch_bounds__(1024)
-    gsc_sum_pieces(const __grid_constant__ gsc_k_sum_pieces args) {
-    __shared__ uint64_t warps[33];
-    uint32_t *counts = args.frame.firsts;
-    int64_t begin, end;
-    share_of(args.pieces, &begin, &end);
-    uint64_t pairs = 0, visible = 0, all_pairs, all_visible;
-    for (int64_t i = begin; i < end; ++i) {
-        visible += counts[i];
-        pairs += args.pairs[i];
-    }
-    (void)gsc__block_scan(pairs, warps, &all_pairs);
-    uint32_t first = (uint32_t)gsc__block_scan(visible, warps, &all_visible);
-    for (int64_t i = begin; i < end; ++i) {
-        const uint32_t count = counts[i];
-        counts[i] = first;
-        first += count;
-    }
-    if (threadIdx.x) return;
-    counts[args.pieces] = (uint32_t)all_visible;
-    args.frame.header->visible = (uint32_t)all_visible;
-    args.frame.header->intersections = all_pairs;
-}
-
-static __device__ gsc__gpu_band next_band(const gsc_k_plan_bands &args, uint32_t begin) {
-    const uint64_t *offsets = args.frame.offsets;
-    gsc__gpu_band band = {begin, begin, 0, 0};
-    uint32_t low = begin, high = (uint32_t)args.grid.bins;
-    while (low < high) {
-        const uint32_t middle = low + (high - low + 1) / 2;
-        if (offsets[middle] - offsets[begin] <= args.capacity)
-            low = middle;
-        else
-            high = middle - 1;
-    }
-    band.end = low;
-    band.entries = (uint32_t)(offsets[low] - offsets[begin]);
-    return band;
-}
-
 extern "C" __global__ void gsc_plan_bands(const __grid_constant__ gsc_k_plan_bands args) {
-    const gsc__gpu_header header = *args.frame.header;
-    const uint32_t bins = (uint32_t)args.grid.bins;
-    const bool fits = header.visible <= args.frame.room &&
-                      (args.rounds > 1 || header.intersections <= args.capacity);
-    uint32_t begin = 0;
-    for (uint32_t round = 0; round < args.rounds; ++round) {
-        gsc__gpu_band band = {begin, begin, 0, 0};
-        if (fits && args.rounds == 1) {
-            band.end = bins;
-            band.entries = args.frame.room ? (uint32_t)header.intersections : 0;
-        } else if (fits) {
-            band = next_band(args, begin);
-        }
-        args.bands[round] = band;
-        begin = band.end;
-    }
-    if (!args.overflow) return;
-    const uint64_t more = header.visible > args.frame.room ? header.visible - args.frame.room : 0;
-    const uint64_t needed = (uint64_t)args.record_bytes +
-                            (uint64_t)args.cameras * more * GSC__RECORD_BYTES +
-                            header.intersections * sizeof(uint32_t);
-    const int64_t own = begin < bins ? (int64_t)needed : 0;
-    *args.overflow = args.add ? max(*args.overflow, own) : own;
+    gsc__plan_bands(args);
 }
 
-extern "C" __global__ void __launch_bounds__(256)
-    gsc_find_bins(const __grid_constant__ gsc_k_find_bins args) {
-    const uint32_t bin = blockIdx.x * 256 + threadIdx.x, entries = args.band->entries;
-    if (bin > (uint32_t)args.grid.bins) return;
-    uint32_t low = 0, high = entries; /* the first entry of this bin or a later one */
-    while (low < high) {
-        const uint32_t middle = (low + high) / 2;
-        if (args.keys[middle] < bin)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    args.frame.offsets[bin] = low;
+static __device__ __forceinline__ void write_key(const gsc_k_emit &args, uint32_t at,
+                                                 uint32_t key) {
+    if (args.narrow)
+        ((uint16_t *)args.keys)[at] = (uint16_t)key;
+    else
+        ((uint32_t *)args.keys)[at] = key;
 }
 
 /* Writes one lane's entries; long ones are written by the whole warp. */
@@ -200,12 +132,12 @@ static __device__ void write_entries(const gsc_k_emit &args, uint32_t to, uint32
         uint32_t its_to = __shfl_sync(GSC__ALL_LANES, to, from);
         uint32_t its_record = __shfl_sync(GSC__ALL_LANES, record, from);
         for (uint32_t k = gsc__lane(); k < its_count; k += 32) {
-            args.keys[its_to + k] = its_first + k;
+            write_key(args, its_to + k, its_first + k);
             args.values[its_to + k] = its_record;
         }
     }
     for (uint32_t k = 0; k < count && count <= 8; ++k) {
-        args.keys[to + k] = first + k;
+        write_key(args, to + k, first + k);
         args.values[to + k] = record;
     }
 }
@@ -315,31 +247,107 @@ static __device__ __forceinline__ uint32_t class_of(uint64_t length) {
     return 127u - min((__float_as_uint((float)length + 1.0f) >> 21) - 508u, 127u);
 }
 static __device__ __forceinline__ uint32_t length_class(const uint64_t *offsets, uint32_t bin) {
-    return class_of(offsets[bin + 1] - offsets[bin]);
+    return class_of(__ldcg(offsets + bin + 1) - __ldcg(offsets + bin));
 }
 
-/* A counting sort by class.  Which of two lists of one class comes first may vary, and what
- * counts as long depends on the band: both move work, never results.  Long are the classes
- * above that of the threshold, all of whose lists are longer than it. */
-extern "C" __global__ void __launch_bounds__(1024)
-    gsc_order_bins(const __grid_constant__ gsc_k_order_bins args) {
+/* A counting sort by class, of one block.  Which of two lists of one class comes first may
+ * vary, and what counts as long depends on the band: both move work, never results.  Long are
+ * the classes above that of the threshold, all of whose lists are longer than it.  A few bins
+ * of a thread at a time, whose loads do not wait for each other. */
+#define ORDER_BATCH 8
+static __device__ void order_bins(const gsc_k_order_bins &args) {
     __shared__ uint32_t classes[128], warps[33];
     const gsc__gpu_band band = *args.band;
     const uint64_t *offsets = args.frame.offsets;
+    uint32_t *bin_order = args.frame.bin_order;
+    const uint32_t step = blockDim.x, batch = ORDER_BATCH * step;
+    const bool reload = band.end - band.begin > batch;
+    uint32_t own[ORDER_BATCH];
     if (threadIdx.x < 128) classes[threadIdx.x] = 0;
     __syncthreads();
-    for (uint32_t bin = band.begin + threadIdx.x; bin < band.end; bin += 1024) {
-        atomicAdd(&classes[length_class(offsets, bin)], 1u);
+    for (uint32_t first = band.begin + threadIdx.x; first < band.end; first += batch) {
+#pragma unroll
+        for (uint32_t k = 0; k < ORDER_BATCH; ++k)
+            own[k] = first + k * step < band.end ? length_class(offsets, first + k * step) : 0;
+#pragma unroll
+        for (uint32_t k = 0; k < ORDER_BATCH; ++k)
+            if (first + k * step < band.end) atomicAdd(&classes[own[k]], 1u);
     }
     __syncthreads();
     uint32_t total, x = threadIdx.x < 128 ? classes[threadIdx.x] : 0;
     uint32_t scanned = gsc__block_scan(x, warps, &total);
     if (threadIdx.x < 128) classes[threadIdx.x] = scanned;
     if (threadIdx.x == class_of(band.entries / args.long_lists))
-        args.bin_order[args.grid.bins] = scanned;
+        bin_order[args.grid.bins] = scanned;
     __syncthreads();
-    for (uint32_t bin = band.begin + threadIdx.x; bin < band.end; bin += 1024) {
-        uint32_t place = atomicAdd(&classes[length_class(offsets, bin)], 1u);
-        args.bin_order[place] = bin;
+    for (uint32_t first = band.begin + threadIdx.x; first < band.end; first += batch) {
+#pragma unroll
+        for (uint32_t k = 0; k < ORDER_BATCH; ++k)
+            if (reload)
+                own[k] = first + k * step < band.end ? length_class(offsets, first + k * step) : 0;
+#pragma unroll
+        for (uint32_t k = 0; k < ORDER_BATCH; ++k)
+            if (first + k * step < band.end)
+                bin_order[atomicAdd(&classes[own[k]], 1u)] = first + k * step;
     }
+}
+
+extern "C" __global__ void __launch_bounds__(1024)
+    gsc_order_bins(const __grid_constant__ gsc_k_order_bins args) {
+    order_bins(args);
+}
+
+/* Sets offsets[from, to) of each lane; long runs are written by the whole warp. */
+static __device__ __forceinline__ void write_offsets(uint64_t *offsets, uint32_t from, uint32_t to,
+                                                     uint32_t value) {
+    uint32_t longer = __ballot_sync(GSC__ALL_LANES, to > from + 8);
+    for (uint32_t left = longer; left; left &= left - 1) {
+        const int lane = __ffs((int)left) - 1;
+        const uint32_t its_from = __shfl_sync(GSC__ALL_LANES, from, lane);
+        const uint32_t its_to = __shfl_sync(GSC__ALL_LANES, to, lane);
+        const uint32_t its_value = __shfl_sync(GSC__ALL_LANES, value, lane);
+        for (uint32_t bin = its_from + gsc__lane(); bin < its_to; bin += 32)
+            offsets[bin] = its_value;
+    }
+    if (longer >> gsc__lane() & 1) return;
+    for (uint32_t bin = from; bin < to; ++bin) offsets[bin] = value;
+}
+
+/* A bin's list begins at the first key that is not below it: the bins after the key before
+ * this thread's and up to each of its own.  Behind the last key stand all that are left. */
+template <class Key>
+static __device__ __forceinline__ void find_bins(const gsc_k_find_bins &args, uint32_t entries) {
+    const Key *keys = (const Key *)args.keys;
+    const uint32_t bins = (uint32_t)args.order.grid.bins;
+    const uint32_t first = (blockIdx.x * GSC__FIND_BLOCK + threadIdx.x) * GSC__FIND_KEYS;
+    uint32_t own[GSC__FIND_KEYS];
+#pragma unroll
+    for (uint32_t k = 0; k < GSC__FIND_KEYS; ++k)
+        own[k] = first + k < entries ? min((uint32_t)keys[first + k], bins) : bins;
+    uint32_t bin = bins + 1;
+    if (first <= entries) bin = first ? min((uint32_t)keys[first - 1], bins) + 1 : 0;
+#pragma unroll
+    for (uint32_t k = 0; k < GSC__FIND_KEYS; ++k) {
+        write_offsets(args.order.frame.offsets, bin, own[k] + 1, first + k);
+        bin = max(bin, own[k] + 1);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(GSC__FIND_BLOCK)
+    gsc_find_bins(const __grid_constant__ gsc_k_find_bins args) {
+    __shared__ uint32_t blocks_done;
+    const uint32_t entries = args.order.band->entries;
+    const uint32_t blocks = entries / (GSC__FIND_BLOCK * GSC__FIND_KEYS) + 1;
+    if (blockIdx.x >= blocks) return;
+    if (args.narrow)
+        find_bins<uint16_t>(args, entries);
+    else
+        find_bins<uint32_t>(args, entries);
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) blocks_done = atomicAdd(args.done, 1u) + 1;
+    __syncthreads();
+    if (blocks_done != blocks) return;
+    __threadfence();
+    order_bins(args.order);
 }

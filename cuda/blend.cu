@@ -67,9 +67,11 @@ static __device__ __forceinline__ void finish_pixels(const gsc_k_blend &args,
         color[0] = fmaf(p.t[s], background[0], p.red[s]);
         color[channel_step] = fmaf(p.t[s], background[1], p.green[s]);
         color[2 * channel_step] = fmaf(p.t[s], background[2], p.blue[s]);
-        args.frame.final_t[at] = p.t[s];
-        args.frame.walked[at] =
-            p.threshold[s] < 0 ? length : (uint32_t)(__float_as_int(p.threshold[s]) - STOPPED);
+        if (args.frame.final_t) {
+            args.frame.final_t[at] = p.t[s];
+            args.frame.walked[at] =
+                p.threshold[s] < 0 ? length : (uint32_t)(__float_as_int(p.threshold[s]) - STOPPED);
+        }
         if (args.alpha) args.alpha[at] = 1 - p.t[s];
         if (depths && args.depth) args.depth[at] = p.depth[s];
         if (depths && args.inv_depth) args.inv_depth[at] = p.inv_depth[s];
@@ -135,8 +137,9 @@ template <bool depths>
 static __device__ __forceinline__ void blend_warp(const gsc_k_blend &args, gsc__stage *stages) {
     gsc__place place;
     gsc__list list;
-    if (!gsc__place_of(args.grid, *args.band, args.bin_order, &place)) return;
-    gsc__list_of(args.frame, *args.band, args.lists, place, &list);
+    const gsc__gpu_band band = gsc__band_of(args.band, args.grid, args.capacity);
+    if (!gsc__place_of(args.frame, args.grid, band, &place)) return;
+    gsc__list_of(args.frame, band, args.lists, place, &list);
     const uint32_t stage = gsc__stage_open(stages, gsc__warp());
     if (place.fine)
         blend<1, depths>(args, place, list, stage);

@@ -101,8 +101,10 @@ static __device__ void write_pixel(const gsc_k_blend &args, const pixel &p, int3
         args.color[at] = fmaf(s.t, background, s.color[k]);
     }
     if (channel > 0) return;
-    args.frame.final_t[p.at] = s.t;
-    args.frame.walked[p.at] = s.walked;
+    if (args.frame.final_t) {
+        args.frame.final_t[p.at] = s.t;
+        args.frame.walked[p.at] = s.walked;
+    }
     if (args.alpha) args.alpha[p.at] = 1 - s.t;
     if (args.depth) args.depth[p.at] = s.depth;
     if (args.inv_depth) args.inv_depth[p.at] = s.inv_depth;
@@ -112,11 +114,12 @@ static __device__ void write_pixel(const gsc_k_blend &args, const pixel &p, int3
 extern "C" __global__ void __launch_bounds__(BLOCK)
     gsc_blend_any(const __grid_constant__ gsc_k_blend args) {
     __shared__ stage s;
-    const gsc__gpu_band band = *args.band;
     const gsc__gpu_grid &grid = args.grid;
+    const gsc__gpu_band band = gsc__band_of(args.band, grid, args.capacity);
     const uint32_t across = (1u << grid.shift_x) / 16, tiles = across * ((1u << grid.shift_y) / 16);
     if (blockIdx.x / tiles >= band.end - band.begin) return;
-    const uint32_t bin = args.bin_order[blockIdx.x / tiles], part = blockIdx.x % tiles;
+    const uint32_t bin = gsc__bin_of(args.frame, grid, blockIdx.x / tiles);
+    const uint32_t part = blockIdx.x % tiles;
     pixel p;
     p.x = (int32_t)((bin % grid.bins_x) << grid.shift_x) + (int32_t)(part % across) * 16 +
           (int32_t)(threadIdx.x & 15);

@@ -81,6 +81,20 @@ static __device__ __forceinline__ uint32_t gsc__gaussian_of(const gsc__gpu_frame
     return min(frame.records[record].gaussian, frame.gaussians - 1);
 }
 
+static __device__ __forceinline__ gsc__gpu_band gsc__band_of(const gsc__gpu_band *from,
+                                                             const gsc__gpu_grid &grid,
+                                                             uint32_t capacity) {
+    gsc__gpu_band band = *from;
+    band.end = min(band.end, (uint32_t)grid.bins);
+    band.begin = min(band.begin, band.end);
+    band.entries = min(band.entries, capacity);
+    return band;
+}
+static __device__ __forceinline__ uint32_t gsc__bin_of(const gsc__gpu_frame &frame,
+                                                       const gsc__gpu_grid &grid, uint32_t number) {
+    return min(frame.bin_order[number], (uint32_t)grid.bins - 1);
+}
+
 /* Where a bin's list begins in the band's, and how long it is. */
 static __device__ __forceinline__ void gsc__list_range(const gsc__gpu_frame &frame,
                                                        const gsc__gpu_band &band, uint32_t bin,

@@ -46,21 +46,32 @@ typedef struct gsc__gpu_header {
  * visible ones begin among the records. */
 #define GSC__PIECE 256
 
-/* One camera's part of state and of intersections. */
+/* Bins [begin, end) whose lists are in memory at once; begin == end: nothing to do. */
+typedef struct gsc__gpu_band {
+    uint32_t begin, end;
+    uint32_t entries;
+    uint32_t too_small; /* not even the first bin fits */
+} gsc__gpu_band;
+
+/* One camera's part of state and of intersections.  What only a backward pass reads is NULL
+ * where none will follow. */
 typedef struct gsc__gpu_frame {
     gsc__gpu_header *header;
     gsc__camera *camera;
     uint32_t *seen;           /* [pieces, GSC__PIECE / 32] a bit per Gaussian: visible */
     uint32_t *firsts;         /* [pieces + 1] visible Gaussians of the pieces before */
     uint64_t *offsets;        /* [bins + 1] of the bins' lists */
-    float *final_t;           /* [H, W] */
-    uint32_t *walked;         /* [H, W] list entries that were looked at */
+    float *final_t;           /* [H, W] or NULL */
+    uint32_t *walked;         /* [H, W] list entries that were looked at, or NULL */
     uint32_t gaussians;       /* N */
     uint32_t room;            /* records that there is memory for */
     gsc__gpu_record *records; /* [room] the visible ones, in index order */
     float *depths;            /* [room] */
     uint32_t *order;          /* [room] records by depth, equal depths by index */
-    uint8_t *gates;           /* [room] SH channels above their clamp at zero, a bit each */
+    uint8_t *gates;           /* [room] SH channels above their clamp at zero, a bit each; or
+                                 NULL */
+    gsc__gpu_band *band;      /* the whole frame, if its lists are all there at once */
+    uint32_t *bin_order;      /* [bins + 1] see gsc_k_order_bins */
 } gsc__gpu_frame;
 
 /* Bins are 2^shift_x by 2^shift_y pixels, each a multiple of 16: list i is that of bin
@@ -71,12 +82,18 @@ typedef struct gsc__gpu_grid {
     int32_t bins_x, bins_y, bins;
 } gsc__gpu_grid;
 
-/* Bins [begin, end) whose lists are in memory at once; begin == end: nothing to do. */
-typedef struct gsc__gpu_band {
-    uint32_t begin, end;
-    uint32_t entries;
-    uint32_t too_small; /* not even the first bin fits */
-} gsc__gpu_band;
+/* One thread: cuts the frame into bands of at most capacity entries.  One round takes the
+ * whole frame or nothing, and reads no offsets. */
+typedef struct gsc_k_plan_bands {
+    gsc__gpu_frame frame;
+    gsc__gpu_grid grid;
+    uint32_t capacity, rounds;
+    gsc__gpu_band *bands; /* [rounds] */
+    int64_t *overflow;    /* scalar or NULL: bytes needed if the frame is not drawn, else 0 */
+    int64_t record_bytes; /* of the intersections, before the lists */
+    int32_t cameras;
+    bool add; /* not the first camera: overflow is the largest of all */
+} gsc_k_plan_bands;
 
 /* -------------------------------------------------------------------- project */
 
@@ -97,8 +114,9 @@ typedef struct gsc_k_begin {
 } gsc_k_begin;
 
 /* A thread per Gaussian, a block per piece: which ones are visible, and how many bins they
- * reach.  Then a block per GSC__RECORD_PIECES pieces writes the records of the visible
- * ones.  Both take the same arguments. */
+ * reach.  Then a block per GSC__RECORD_PIECES pieces writes the
+ * records of the visible ones, and one thread plans a frame of one round.  Both take the
+ * same arguments. */
 #define GSC__RECORD_PIECES 4
 typedef struct gsc_k_project {
     gsc__gpu_frame frame;
@@ -115,6 +133,7 @@ typedef struct gsc_k_project {
     const float *sh;          /* [N, sh_coefficients, 3] */
     const float *sh_dc;       /* [N, 3] or NULL */
     uint32_t *pairs;          /* [pieces] bins that its visible Gaussians reach */
+    gsc_k_plan_bands plan;    /* rounds other than 1: not by records */
     /* outputs of this camera or NULL */
     int32_t *radii; /* [N, radii_axes] */
     int32_t radii_axes;
@@ -123,6 +142,13 @@ typedef struct gsc_k_project {
     float *conics;        /* [N, 3] */
     float *out_opacities; /* [N] */
 } gsc_k_project;
+
+/* One block: firsts, which holds counts, and visible and intersections. */
+typedef struct gsc_k_sum_pieces {
+    gsc__gpu_frame frame;
+    const uint32_t *pairs; /* [pieces] */
+    uint32_t pieces;
+} gsc_k_sum_pieces;
 
 /* visible: [N] bytes, by the planes alone. */
 typedef struct gsc_k_mark_visible {
@@ -133,13 +159,6 @@ typedef struct gsc_k_mark_visible {
 } gsc_k_mark_visible;
 
 /* ----------------------------------------------------------------------- bins */
-
-/* One block: firsts, which holds counts, and visible and intersections. */
-typedef struct gsc_k_sum_pieces {
-    gsc__gpu_frame frame;
-    const uint32_t *pairs; /* [pieces] */
-    uint32_t pieces;
-} gsc_k_sum_pieces;
 
 /* For a frame that goes by bands, whose offsets must be known before its lists: the bins
  * that each record reaches as +1 -1 marks along the rows of bins.  A block takes
@@ -161,26 +180,26 @@ typedef struct gsc_k_sum_bins {
     const int32_t *differences; /* [bins_y, bins_x + 1] */
 } gsc_k_sum_bins;
 
-/* For a frame whose lists are all there: a thread per bin finds where its list begins. */
-typedef struct gsc_k_find_bins {
+/* One block: the band's bins by falling list length, roughly, so that long lists start
+ * first, and behind them the number of lists that are longer than the band's entries divided
+ * by long_lists, which makes them at most so many. */
+typedef struct gsc_k_order_bins {
     gsc__gpu_frame frame;
     gsc__gpu_grid grid;
     const gsc__gpu_band *band;
-    const uint32_t *keys; /* [capacity] sorted */
-} gsc_k_find_bins;
+    uint32_t long_lists;
+} gsc_k_order_bins;
 
-/* One thread: cuts the frame into bands of at most capacity entries.  One round takes the
- * whole frame or nothing, and reads no offsets. */
-typedef struct gsc_k_plan_bands {
-    gsc__gpu_frame frame;
-    gsc__gpu_grid grid;
-    uint32_t capacity, rounds;
-    gsc__gpu_band *bands; /* [rounds] */
-    int64_t *overflow;    /* scalar or NULL: bytes needed if the frame is not drawn, else 0 */
-    int64_t record_bytes; /* of the intersections, before the lists */
-    int32_t cameras;
-    bool add; /* not the first camera: overflow is the largest of all */
-} gsc_k_plan_bands;
+/* For a frame whose lists are all there: a thread per GSC__FIND_KEYS keys finds the bins
+ * that begin among them; the last block orders the bins. */
+#define GSC__FIND_BLOCK 1024
+#define GSC__FIND_KEYS 8
+typedef struct gsc_k_find_bins {
+    gsc_k_order_bins order;
+    const void *keys; /* [capacity] sorted, 16 or 32 bits */
+    bool narrow;      /* 16 */
+    uint32_t *done;   /* scalar, zeroed: blocks that have found theirs */
+} gsc_k_find_bins;
 
 /* A thread per record in depth order: writes its entries of the band, behind those of
  * the records before it. */
@@ -191,20 +210,10 @@ typedef struct gsc_k_emit {
     const gsc__gpu_band *band;
     uint32_t *ticket; /* zeroed */
     uint64_t *blocks; /* [blocks] look-back, zeroed */
-    uint32_t *keys;   /* [capacity] bins, counted from the band's first */
+    void *keys;       /* [capacity] bins, counted from the band's first, 16 or 32 bits */
+    bool narrow;      /* 16 */
     uint32_t *values; /* [capacity] records */
 } gsc_k_emit;
-
-/* One block: the band's bins by falling list length, roughly, so that long lists start
- * first, and the number of lists that are longer than the band's entries divided by
- * long_lists, which makes them at most so many. */
-typedef struct gsc_k_order_bins {
-    gsc__gpu_frame frame;
-    gsc__gpu_grid grid;
-    const gsc__gpu_band *band;
-    uint32_t long_lists;
-    uint32_t *bin_order; /* [bins + 1] the number of long lists stands last */
-} gsc_k_order_bins;
 
 /* ---------------------------------------------------------------------- blend */
 
@@ -217,10 +226,10 @@ typedef struct gsc_k_blend {
     gsc__gpu_frame frame;
     gsc__gpu_grid grid;
     const gsc__gpu_band *band;
-    const uint32_t *bin_order; /* [bins + 1] */
-    const uint32_t *lists;     /* [capacity] */
-    const float *background;   /* [channels] or NULL */
-    const float *colors;       /* [N, channels], other than 3 channels */
+    const uint32_t *lists; /* [capacity] */
+    uint32_t capacity;
+    const float *background; /* [channels] or NULL */
+    const float *colors;     /* [N, channels], other than 3 channels */
     int32_t channels, pixel_last;
     float median_default;
     float *color; /* [channels, H, W] or [H, W, channels] */
@@ -259,10 +268,10 @@ typedef struct gsc_k_unblend {
     gsc__gpu_frame frame;
     gsc__gpu_grid grid;
     const gsc__gpu_band *band;
-    const uint32_t *bin_order; /* [bins + 1] */
-    const uint32_t *lists;     /* [capacity] */
-    const float *background;   /* [channels] or NULL */
-    const float *colors;       /* [N, channels], other than 3 channels */
+    const uint32_t *lists; /* [capacity] */
+    uint32_t capacity;
+    const float *background; /* [channels] or NULL */
+    const float *colors;     /* [N, channels], other than 3 channels */
     int32_t channels, pixel_last, clamp_stops;
     float alpha_limit;     /* clamp_stops for the fast kernels: an alpha above has no gradient */
     const float *by_color; /* [channels, H, W] or [H, W, channels], or NULL */

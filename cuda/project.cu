@@ -8,6 +8,7 @@
  * This file is compiled without contraction to fused multiply-adds, as bins.cu is: what
  * is counted here and emitted there must agree to the last bit. */
 #include "../src/sh_math.h"
+#include "bands.cuh"
 #include "spans.cuh"
 
 static __device__ gsc__camera_source source_of(const gsc__gpu_camera_source &from) {
@@ -258,6 +259,37 @@ extern "C" __global__ void __launch_bounds__(GSC__PIECE)
     if (threadIdx.x == 0) args.pairs[blockIdx.x] = block_pairs;
 }
 
+/* Each warp has a run of the pieces, so that neighbouring lanes read neighbours. */
+extern "C" __global__ void __launch_bounds__(1024)
+    gsc_sum_pieces(const __grid_constant__ gsc_k_sum_pieces args) {
+    __shared__ uint64_t warps[33];
+    uint32_t *counts = args.frame.firsts;
+    const uint32_t run = (args.pieces + 1023) / 1024 * 32;
+    const uint32_t begin = min((threadIdx.x >> 5) * run, args.pieces);
+    const uint32_t end = min(begin + run, args.pieces);
+    uint64_t pairs = 0, all_pairs, all_visible;
+    uint32_t visible = 0;
+#pragma unroll 8
+    for (uint32_t i = begin + gsc__lane(); i < end; i += 32) {
+        visible += counts[i];
+        pairs += args.pairs[i];
+    }
+    (void)gsc__block_scan(pairs, warps, &all_pairs);
+    uint32_t first = (uint32_t)gsc__block_scan((uint64_t)visible, warps, &all_visible);
+    first = __shfl_sync(GSC__ALL_LANES, first, 0);
+#pragma unroll 8
+    for (uint32_t i = begin; i < end; i += 32) {
+        const uint32_t at = i + gsc__lane(), count = at < end ? counts[at] : 0;
+        const uint32_t sum = gsc__warp_scan(count);
+        if (at < end) counts[at] = first + sum - count;
+        first += __shfl_sync(GSC__ALL_LANES, sum, 31);
+    }
+    if (threadIdx.x) return;
+    counts[args.pieces] = (uint32_t)all_visible;
+    args.frame.header->visible = (uint32_t)all_visible;
+    args.frame.header->intersections = all_pairs;
+}
+
 /* The Gaussian of visible number n of the block's words; counts: visible ones up to and
  * with each word. */
 static __device__ int64_t nth_seen(const uint32_t *words, const uint32_t *counts, uint32_t n) {
@@ -294,7 +326,7 @@ static __device__ void write_record(const gsc_k_project &args, const gsc__camera
     const float4 *from = (const float4 *)&record;
     for (int k = 0; k < 3; ++k) ((float4 *)(args.frame.records + to))[k] = from[k];
     args.frame.depths[to] = p.point[2];
-    args.frame.gates[to] = gates;
+    if (args.frame.gates) args.frame.gates[to] = gates;
 }
 
 extern "C" __global__ void __launch_bounds__(GSC__PIECE, 2)
@@ -311,6 +343,7 @@ extern "C" __global__ void __launch_bounds__(GSC__PIECE, 2)
         counts[threadIdx.x] = gsc__warp_scan((uint32_t)__popc(word));
     }
     load_camera(frame, &camera);
+    if (args.plan.rounds == 1 && blockIdx.x == 0 && threadIdx.x == 0) gsc__plan_bands(args.plan);
     const uint32_t first = frame.firsts[blockIdx.x * pieces], total = counts[block_words - 1];
     for (uint32_t n = threadIdx.x; n < total; n += GSC__PIECE) {
         const int64_t i = base + nth_seen(words, counts, n);

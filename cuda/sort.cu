@@ -151,15 +151,16 @@ static __device__ __forceinline__ bool begin_turn(const gsc_k_sort &args, uint32
 }
 
 /* Past the end: last of all, and so with ranks from the tile's count on. */
-template <class Key>
+template <class Key, class Stored>
 static __device__ __forceinline__ void load_keys(const gsc_k_sort &args, const sort_cut &cut,
                                                  const sort_step &step, Key *keys) {
-    const Key *from = (const Key *)(step.turn ? args.work_keys[(step.turn - 1) & 1] : args.keys);
+    const void *source = step.turn ? args.work_keys[(step.turn - 1) & 1] : args.keys;
+    const Stored *from = (const Stored *)source;
     const uint32_t base = step.turn ? 0 : base_of(args);
 #pragma unroll
     for (int k = 0; k < sort_memory<Key>::rounds; ++k) {
         const bool exists = k < cut.rounds && step.first + k * 32 < cut.length;
-        keys[k] = exists ? load_key(from, step.first + k * 32, base) : ~(Key)0;
+        keys[k] = exists ? load_key<Key>(from, step.first + k * 32, base) : ~(Key)0;
     }
 }
 
@@ -189,14 +190,14 @@ static __device__ __forceinline__ void rank_keys(const sort_step &step, uint32_t
 
 /* Keys, which stand in shared memory by rank, and then values, to where they belong.  after:
  * passes still to come. */
-template <class Key>
+template <class Key, class Stored>
 static __device__ __forceinline__ void write_tile(const gsc_k_sort &args, const sort_cut &cut,
                                                   const sort_step &step, uint32_t after,
                                                   const uint32_t *ranks, sort_memory<Key> &memory) {
     constexpr int most = sort_memory<Key>::rounds;
     const uint32_t count = min(cut.length - step.begin, cut.rounds * BLOCK);
     const uint32_t *from = step.turn == 0 ? args.values : args.out_values[(after + 1) & 1];
-    Key *to_keys = (Key *)(after > 0 ? args.work_keys[step.turn & 1] : args.out_keys);
+    Stored *to_keys = (Stored *)(after > 0 ? args.work_keys[step.turn & 1] : args.out_keys);
     uint32_t *to_values = args.out_values[after & 1];
     uint32_t values[most], to[most];
 #pragma unroll
@@ -212,7 +213,7 @@ static __device__ __forceinline__ void write_tile(const gsc_k_sort &args, const 
         if (k >= cut.rounds || i >= count) continue;
         const Key key = memory.keys[i];
         to[k] = memory.places[digit_of(key, step.shift, step.bits)] + i;
-        if (to_keys) to_keys[to[k]] = key;
+        if (to_keys) to_keys[to[k]] = (Stored)key;
     }
     __syncthreads();
 #pragma unroll
@@ -227,7 +228,7 @@ static __device__ __forceinline__ void write_tile(const gsc_k_sort &args, const 
 }
 
 /* Leaves the block's next number in memory.ticket.  False: there is no such pass. */
-template <class Key>
+template <class Key, class Stored>
 static __device__ bool sort_tile(const gsc_k_sort &args, const sort_cut &cut, uint32_t turn,
                                  uint32_t tile, sort_memory<Key> &memory) {
     constexpr int most = sort_memory<Key>::rounds;
@@ -239,7 +240,7 @@ static __device__ bool sort_tile(const gsc_k_sort &args, const sort_cut &cut, ui
     step.first = step.begin + warp * cut.rounds * 32 + gsc__lane();
     Key keys[most];
     uint32_t ranks[most / 2];
-    load_keys(args, cut, step, keys);
+    load_keys<Key, Stored>(args, cut, step, keys);
 #pragma unroll
     for (int k = 0; k < most; ++k)
         if (k < cut.rounds)
@@ -257,7 +258,7 @@ static __device__ bool sort_tile(const gsc_k_sort &args, const sort_cut &cut, ui
     find_place(args, step, own, memory.places);
     if (threadIdx.x == 0) memory.ticket = atomicAdd(&args.board->ticket, 1u);
     __syncthreads();
-    write_tile(args, cut, step, after, ranks, memory);
+    write_tile<Key, Stored>(args, cut, step, after, ranks, memory);
     if (after > 0) clear_next_states(args, turn, tile);
     __syncthreads();
     if (after > 0 && threadIdx.x == 0) release_add(&args.board->done[turn], 1);
@@ -265,14 +266,15 @@ static __device__ bool sort_tile(const gsc_k_sort &args, const sort_cut &cut, ui
 }
 
 /* Blocks that could only wait for the tiles of others leave at once. */
-template <class Key> static __device__ __forceinline__ void sort(const gsc_k_sort &args) {
+template <class Key, class Stored>
+static __device__ __forceinline__ void sort(const gsc_k_sort &args) {
     __shared__ sort_memory<Key> memory;
     const sort_cut cut = cut_work(args, sort_memory<Key>::rounds);
     if (blockIdx.x >= 2 * cut.tiles) return;
     if (threadIdx.x == 0) memory.ticket = atomicAdd(&args.board->ticket, 1u);
     __syncthreads();
     while (memory.ticket < cut.counters) {
-        count_piece(args, cut, memory.ticket, memory);
+        count_piece<Key, Stored>(args, cut, memory.ticket, memory);
         __syncthreads();
         if (threadIdx.x == 0) memory.ticket = atomicAdd(&args.board->ticket, 1u);
         __syncthreads();
@@ -280,16 +282,21 @@ template <class Key> static __device__ __forceinline__ void sort(const gsc_k_sor
     for (;;) {
         const uint32_t number = memory.ticket - cut.counters;
         const uint32_t turn = number / cut.tiles, tile = number % cut.tiles;
-        if (turn >= args.passes || !sort_tile(args, cut, turn, tile, memory)) return;
+        if (turn >= args.passes || !sort_tile<Key, Stored>(args, cut, turn, tile, memory)) return;
     }
 }
 
 extern "C" __global__ void __launch_bounds__(GSC__SORT_BLOCK, 2)
     gsc_sort(const __grid_constant__ gsc_k_sort args) {
-    sort<uint32_t>(args);
+    sort<uint32_t, uint32_t>(args);
+}
+
+extern "C" __global__ void __launch_bounds__(GSC__SORT_BLOCK, 2)
+    gsc_sort16(const __grid_constant__ gsc_k_sort args) {
+    sort<uint32_t, uint16_t>(args);
 }
 
 extern "C" __global__ void __launch_bounds__(GSC__SORT_BLOCK, 2)
     gsc_sort64(const __grid_constant__ gsc_k_sort args) {
-    sort<uint64_t>(args);
+    sort<uint64_t, uint64_t>(args);
 }

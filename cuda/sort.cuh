@@ -66,9 +66,9 @@ static __device__ __forceinline__ uint32_t digit_of(Key key, uint32_t shift, uin
 }
 
 /* Through the second-level cache: other blocks wrote it during this launch. */
-template <class Key>
-static __device__ __forceinline__ Key load_key(const Key *keys, uint32_t i, uint32_t base) {
-    return __ldcg(keys + i) - base;
+template <class Key, class Stored>
+static __device__ __forceinline__ Key load_key(const Stored *keys, uint32_t i, uint32_t base) {
+    return (Key)__ldcg(keys + i) - base;
 }
 
 static __device__ __forceinline__ uint32_t base_of(const gsc_k_sort &args) {
@@ -135,16 +135,16 @@ static __device__ void finish_histograms(const gsc_k_sort &args, uint32_t length
     if (threadIdx.x == 0) release_word(&args.board->plan, PLANNED | *plan);
 }
 
-template <class Key>
+template <class Key, class Stored>
 static __device__ void count_keys(const gsc_k_sort &args, const sort_cut &cut, uint32_t first,
                                   uint32_t *histograms) {
-    const Key *keys = (const Key *)args.keys;
+    const Stored *keys = (const Stored *)args.keys;
     const uint32_t base = base_of(args), stride = cut.counters * BLOCK;
     for (uint32_t i = first * BLOCK + threadIdx.x; i < cut.length; i += 4 * stride) {
         Key four[4];
 #pragma unroll
         for (int j = 0; j < 4; ++j)
-            four[j] = i + j * stride < cut.length ? load_key(keys, i + j * stride, base) : 0;
+            four[j] = i + j * stride < cut.length ? load_key<Key>(keys, i + j * stride, base) : 0;
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
             if (i + j * stride >= cut.length) break;
@@ -161,14 +161,14 @@ static __device__ void count_keys(const gsc_k_sort &args, const sort_cut &cut, u
 }
 
 /* Warps share few histograms, so that equal digits of different warps seldom collide. */
-template <class Key>
+template <class Key, class Stored>
 static __device__ void count_piece(const gsc_k_sort &args, const sort_cut &cut, uint32_t piece,
                                    sort_memory<Key> &memory) {
     const uint32_t words = args.passes * DIGITS, copies = args.passes <= 4 ? 4 : 2;
     for (uint32_t i = threadIdx.x; i < copies * words; i += BLOCK) memory.histograms[i] = 0;
     __syncthreads();
     const uint32_t copy = (threadIdx.x >> 5) & (copies - 1);
-    count_keys<Key>(args, cut, piece, memory.histograms + copy * words);
+    count_keys<Key, Stored>(args, cut, piece, memory.histograms + copy * words);
     __syncthreads();
     for (uint32_t i = threadIdx.x; i < words; i += BLOCK) {
         uint32_t sum = 0;

@@ -43,7 +43,7 @@ typedef struct gsc__gpu_sort_board {
  * one out_keys; the last writes out_values[0], the one before it out_values[1], and so on. */
 typedef struct gsc_k_sort {
     gsc__gpu_length length;
-    const void *keys;        /* [length], 32 or 64 bits */
+    const void *keys;        /* [length], 16, 32 or 64 bits, as are work_keys and out_keys */
     const uint32_t *values;  /* [length], or NULL: the positions */
     const uint32_t *base;    /* no key is below *base, which is taken off, or NULL: 0 */
     void *work_keys[2];      /* [length] */

@@ -264,8 +264,9 @@ template <bool depths, bool absolute, int mode>
 static __device__ __forceinline__ void unblend_warp(const gsc_k_unblend &args, gsc__stage *stages) {
     gsc__place place;
     gsc__list list;
-    if (!gsc__place_of(args.grid, *args.band, args.bin_order, &place)) return;
-    gsc__list_of(args.frame, *args.band, args.lists, place, &list);
+    const gsc__gpu_band band = gsc__band_of(args.band, args.grid, args.capacity);
+    if (!gsc__place_of(args.frame, args.grid, band, &place)) return;
+    gsc__list_of(args.frame, band, args.lists, place, &list);
     const uint32_t stage = gsc__stage_open(stages, gsc__warp());
     if (place.fine)
         unblend<1, depths, absolute, mode>(args, place, list, stage);

@@ -117,11 +117,12 @@ static __device__ void unblend_entry(const gsc_k_unblend &args, const stage &s, 
 template <int mode>
 static __device__ __forceinline__ void unblend(const gsc_k_unblend &args, stage &s,
                                                uint32_t &deepest) {
-    const gsc__gpu_band band = *args.band;
     const gsc__gpu_grid &grid = args.grid;
+    const gsc__gpu_band band = gsc__band_of(args.band, grid, args.capacity);
     const uint32_t across = (1u << grid.shift_x) / 16, tiles = across * ((1u << grid.shift_y) / 16);
     if (blockIdx.x / tiles >= band.end - band.begin) return;
-    const uint32_t bin = args.bin_order[blockIdx.x / tiles], part = blockIdx.x % tiles;
+    const uint32_t bin = gsc__bin_of(args.frame, grid, blockIdx.x / tiles);
+    const uint32_t part = blockIdx.x % tiles;
     pixel p;
     p.x = (int32_t)((bin % grid.bins_x) << grid.shift_x) + (int32_t)(part % across) * 16 +
           (int32_t)(threadIdx.x & 15);

@@ -97,18 +97,18 @@ static __device__ __forceinline__ uint32_t gsc__warp() {
 
 /* False for a warp without pixels.  The bins of long lists come first, with a fine warp for
  * every block. */
-static __device__ __forceinline__ bool gsc__place_of(const gsc__gpu_grid &grid,
-                                                     const gsc__gpu_band &band,
-                                                     const uint32_t *bin_order, gsc__place *place) {
+static __device__ __forceinline__ bool gsc__place_of(const gsc__gpu_frame &frame,
+                                                     const gsc__gpu_grid &grid,
+                                                     const gsc__gpu_band &band, gsc__place *place) {
     const uint32_t cells = 1u << (grid.shift_x + grid.shift_y - 7); /* of a bin */
     const uint32_t across = 1u << (grid.shift_x - 4);
-    const uint32_t long_cells = bin_order[grid.bins] * cells;
+    const uint32_t long_cells = frame.bin_order[grid.bins] * cells;
     const uint32_t number = blockIdx.x * WARPS + gsc__warp();
     place->fine = number < long_cells * BLOCKS;
     const uint32_t cell = place->fine ? number / BLOCKS : number - long_cells * (BLOCKS - 1);
     const uint32_t bin = cell / cells, part = cell & (cells - 1);
     if (bin >= band.end - band.begin) return false;
-    place->bin = bin_order[bin];
+    place->bin = gsc__bin_of(frame, grid, bin);
     place->x = (int32_t)((place->bin % grid.bins_x) << grid.shift_x) +
                (int32_t)(part % across) * 2 * COLUMNS;
     place->y =

@@ -67,7 +67,7 @@
 
 /* The ABI of this header.  Same major: compatible.  Higher minor: more of it. */
 #define GSC_ABI_MAJOR 1
-#define GSC_ABI_MINOR 0
+#define GSC_ABI_MINOR 1
 #define GSC_ABI_VERSION ((uint32_t)GSC_ABI_MAJOR << 16 | (uint32_t)GSC_ABI_MINOR)
 
 /* Declares a descriptor with every field at its default. */
@@ -216,9 +216,11 @@ enum {
     GSC_RASTER_GRAD_ADD = 1u << 4,       /* backward adds to the gradients it is given */
     GSC_RASTER_GRAD2D_NDC = 1u << 5,     /* means2d gradients in units of half the image */
     GSC_RASTER_COMPAT_3DGS = 1u << 6,    /* the original's conventions, see above */
-    GSC_RASTER_DETERMINISTIC = 1u << 7   /* bitwise reproducible backward, as forward and all
+    GSC_RASTER_DETERMINISTIC = 1u << 7,  /* bitwise reproducible backward, as forward and all
                                             CPU work always are; on CUDA devices the sums over
                                             pixels then take two passes, and more scratch */
+    GSC_RASTER_FORWARD_ONLY = 1u << 10   /* no backward will follow, which then takes less memory
+                                            (since 1.1) */
 };
 
 /* The scene and the cameras.  The same values go to forward and backward.
@@ -331,6 +333,22 @@ GSC_API gsc_status gsc_raster_render(gsc_context *context, const gsc_raster_args
                                      const gsc_raster_buffers *buffers,
                                      const gsc_raster_outputs *outputs, const gsc_raster_info *info,
                                      const DLTensor *overflow, void *stream);
+
+/* Both steps without a wait between them (since 1.1), in buffers that are there before the
+ * frame is counted.  gsc_raster_forecast fills in info as gsc_raster_sizes does, with what
+ * frames of this size that this context drew before let expect of visible and
+ * intersections; both are 0, and project is the call to begin with, where nothing is
+ * known, for several cameras, and on the CPU, where nothing waits.
+ * gsc_raster_draw takes that info and buffers of its sizes, queues everything, then waits
+ * until the frame is counted.  A frame that takes more than expected is
+ * GSC_ERROR_BUFFER_TOO_SMALL and not drawn: info then is as project leaves it, and
+ * gsc_raster_render with larger buffers goes on from there. */
+GSC_API gsc_status gsc_raster_forecast(gsc_context *context, const gsc_raster_args *args,
+                                       gsc_raster_info *info);
+GSC_API gsc_status gsc_raster_draw(gsc_context *context, const gsc_raster_args *args,
+                                   const gsc_raster_buffers *buffers,
+                                   const gsc_raster_outputs *outputs, gsc_raster_info *info,
+                                   void *stream);
 
 /* Gradients of a loss.  Only what is asked for is computed. */
 typedef struct gsc_raster_grads {

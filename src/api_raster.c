@@ -26,6 +26,20 @@ gsc_status gsc_raster_sizes(gsc_context *context, const gsc_raster_args *args,
     return GSC_OK;
 }
 
+gsc_status gsc_raster_forecast(gsc_context *context, const gsc_raster_args *args,
+                               gsc_raster_info *info) {
+    gsc__checker checker;
+    gsc__raster raster;
+    gsc_raster_info given, sizes;
+    GSC__TRY(gsc__begin("raster_forecast", context, NULL, &checker));
+    checker.shapes_only = true;
+    GSC__TRY(gsc__raster_info_args(&checker, info, &given));
+    GSC__TRY(gsc__raster_args(&checker, args, &raster));
+    GSC__TRY(gsc__raster_forecast(context, &raster, &sizes));
+    gsc__args_return(info, &sizes, sizeof sizes);
+    return GSC_OK;
+}
+
 gsc_status gsc_raster_project(gsc_context *context, const gsc_raster_args *args,
                               const gsc_raster_buffers *buffers, const gsc_raster_outputs *outputs,
                               gsc_raster_info *info, void *stream) {
@@ -44,7 +58,10 @@ gsc_status gsc_raster_project(gsc_context *context, const gsc_raster_args *args,
     gsc_status status = context->backend->raster_project(context, &call.raster, &ours, &results,
                                                          info ? &found : NULL, stream);
     gsc__scratch_release(&scratch);
-    if (status == GSC_OK && info) gsc__args_return(info, &found, sizeof found);
+    if (status == GSC_OK && info) {
+        gsc__forecast_note(&context->forecasts, &call.raster, &found);
+        gsc__args_return(info, &found, sizeof found);
+    }
     return status;
 }
 
@@ -75,6 +92,38 @@ gsc_status gsc_raster_render(gsc_context *context, const gsc_raster_args *args,
                                                         &given, bytes_needed, stream);
     gsc__scratch_release(&scratch);
     return status;
+}
+
+gsc_status gsc_raster_draw(gsc_context *context, const gsc_raster_args *args,
+                           const gsc_raster_buffers *buffers, const gsc_raster_outputs *outputs,
+                           gsc_raster_info *info, void *stream) {
+    static const char function[] = "raster_draw";
+    gsc__raster_call call;
+    gsc__raster_buffers ours;
+    gsc__raster_outputs results;
+    gsc_raster_info given;
+    gsc__scratch scratch;
+    GSC__TRY(gsc__begin(function, context, stream, &call.checker));
+    GSC__TRY(gsc__raster_info_args(&call.checker, info, &given));
+    GSC__TRY(gsc__raster_begin(&call, function, context, args, &given, stream));
+    GSC__TRY(gsc__raster_check_expected(&call, &given));
+    GSC__TRY(gsc__raster_check_layout(&call, &given));
+    GSC__TRY(gsc__raster_outputs_args(&call.checker, &call.raster, outputs, true, &results));
+    const gsc__buffer_needs needs = {.state = call.sizes.state_bytes,
+                                     .scratch = call.sizes.forward_scratch_bytes,
+                                     .intersections = call.sizes.intersections_bytes,
+                                     .uses_intersections = true};
+    GSC__TRY(take_buffers(&call, buffers, &needs, &ours, &scratch));
+    bool fits = false;
+    gsc_status status = gsc__raster_draw(&call, &ours, &results, &given, &fits);
+    gsc__scratch_release(&scratch);
+    if (status != GSC_OK) return status;
+    gsc__args_return(info, &given, sizeof given);
+    if (fits) return GSC_OK;
+    return gsc__fail(
+        GSC_ERROR_BUFFER_TOO_SMALL,
+        "%s: intersections has %zu bytes, the frame needs %zu: more than info expected", function,
+        ours.intersections_bytes, given.intersections_bytes);
 }
 
 gsc_status gsc_raster_backward(gsc_context *context, const gsc_raster_args *args,

@@ -70,7 +70,8 @@ static inline bool gsc__wants_statistics(const gsc__raster_outputs *out) {
 /* What two calls must have in common for one to use the other's state; own: the backend's
  * part of it, magic number first.  FNV-1a. */
 static inline uint64_t gsc__layout_hash(const gsc__raster *raster, const uint64_t own[4]) {
-    const uint32_t meaning = GSC_RASTER_ANTIALIAS | GSC_RASTER_COMPAT_3DGS;
+    const uint32_t meaning =
+        GSC_RASTER_ANTIALIAS | GSC_RASTER_COMPAT_3DGS | GSC_RASTER_FORWARD_ONLY;
     const uint64_t values[] = {own[0],
                                own[1],
                                own[2],
@@ -194,6 +195,12 @@ typedef struct gsc__backend {
                                 const gsc__raster_buffers *buffers,
                                 const gsc__raster_outputs *outputs, const gsc_raster_info *info,
                                 int64_t *overflow, void *stream);
+    /* Both, for one camera, without a wait between them; NULL: nothing waits anyway.  found:
+     * what project leaves.  If that is more than expected, nothing was drawn. */
+    gsc_status (*raster_draw)(gsc_context *context, const gsc__raster *raster,
+                              const gsc__raster_buffers *buffers,
+                              const gsc__raster_outputs *outputs, const gsc_raster_info *expected,
+                              gsc_raster_info *found, void *stream);
     gsc_status (*raster_backward)(gsc_context *context, const gsc__raster *raster,
                                   const gsc__raster_buffers *buffers, const gsc_raster_info *info,
                                   const gsc__raster_grads *grads, void *stream);

@@ -54,6 +54,58 @@ gsc_status gsc__raster_begin(gsc__raster_call *call, const char *function, gsc_c
     return gsc__raster_sizes(context, &call->raster, info, &call->sizes);
 }
 
+gsc_status gsc__raster_forecast(gsc_context *context, const gsc__raster *raster,
+                                gsc_raster_info *sizes) {
+    gsc_raster_info expected = {0};
+    if (context->backend->raster_draw) gsc__forecast_read(&context->forecasts, raster, &expected);
+    return gsc__raster_sizes(context, raster, &expected, sizes);
+}
+
+gsc_status gsc__raster_check_expected(const gsc__raster_call *call, const gsc_raster_info *info) {
+    const char *function = call->checker.function;
+    if (call->raster.cameras != 1)
+        return gsc__fail(GSC_ERROR_UNSUPPORTED, "%s: view is of %d cameras, expected one", function,
+                         call->raster.cameras);
+    if (info->visible > 0) return GSC_OK;
+    return gsc__fail(GSC_ERROR_INVALID_ARGUMENT,
+                     "%s: info->visible is 0: nothing is expected of the frame, begin with project",
+                     function);
+}
+
+/* Where nothing waits, what is expected only says how large the buffers are. */
+static gsc_status draw_in_steps(const gsc__raster_call *call, const gsc__raster_buffers *buffers,
+                                const gsc__raster_outputs *outputs, gsc_raster_info *info,
+                                bool *fits) {
+    gsc_context *context = call->context;
+    const gsc__backend *backend = context->backend;
+    GSC__TRY(backend->raster_project(context, &call->raster, buffers, outputs, info, call->stream));
+    *fits = info->intersections_bytes <= buffers->intersections_bytes &&
+            info->forward_scratch_bytes <= buffers->scratch_bytes;
+    if (!*fits) return GSC_OK;
+    return backend->raster_render(context, &call->raster, buffers, outputs, info, NULL,
+                                  call->stream);
+}
+
+/* What is drawn stands in buffers laid out for as many visible Gaussians as were expected,
+ * and its info goes on saying so. */
+gsc_status gsc__raster_draw(const gsc__raster_call *call, const gsc__raster_buffers *buffers,
+                            const gsc__raster_outputs *outputs, gsc_raster_info *info, bool *fits) {
+    gsc_context *context = call->context;
+    gsc_raster_info found = call->sizes;
+    if (!context->backend->raster_draw) return draw_in_steps(call, buffers, outputs, info, fits);
+    GSC__TRY(context->backend->raster_draw(context, &call->raster, buffers, outputs, info, &found,
+                                           call->stream));
+    gsc__forecast_note(&context->forecasts, &call->raster, &found);
+    *fits = found.visible <= info->visible && found.intersections <= info->intersections;
+    if (*fits) {
+        const gsc_raster_info drawn = {.visible = info->visible,
+                                       .intersections = found.intersections};
+        return gsc__raster_sizes(context, &call->raster, &drawn, info);
+    }
+    *info = found;
+    return GSC_OK;
+}
+
 gsc_status gsc__raster_check_layout(const gsc__raster_call *call, const gsc_raster_info *info) {
     if (info->layout == call->sizes.layout) return GSC_OK;
     return gsc__fail(GSC_ERROR_STATE,

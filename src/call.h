@@ -37,6 +37,15 @@ gsc_status gsc__raster_begin(gsc__raster_call *call, const char *function, gsc_c
 /* What the backend says, given the intersections of info (NULL: nothing). */
 gsc_status gsc__raster_sizes(const gsc_context *context, const gsc__raster *raster,
                              const gsc_raster_info *info, gsc_raster_info *sizes);
+/* The same with what earlier frames let expect; visible 0: nothing. */
+gsc_status gsc__raster_forecast(gsc_context *context, const gsc__raster *raster,
+                                gsc_raster_info *sizes);
+/* GSC_ERROR_INVALID_ARGUMENT unless info expects something, of one camera. */
+gsc_status gsc__raster_check_expected(const gsc__raster_call *call, const gsc_raster_info *info);
+/* Draws a frame of which info says what is expected, then what was found; without *fits it
+ * was only projected.  Notes what was found for later forecasts. */
+gsc_status gsc__raster_draw(const gsc__raster_call *call, const gsc__raster_buffers *buffers,
+                            const gsc__raster_outputs *outputs, gsc_raster_info *info, bool *fits);
 /* GSC_ERROR_STATE unless info is of a call with such arguments. */
 gsc_status gsc__raster_check_layout(const gsc__raster_call *call, const gsc_raster_info *info);
 

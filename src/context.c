@@ -74,8 +74,10 @@ gsc_status gsc_context_create(const gsc_context_desc *desc, gsc_context **contex
     created->log = ours.log;
     created->log_user = ours.log_user;
     created->log_level = ours.log_level ? ours.log_level : GSC_LOG_WARNING;
+    gsc__forecasts_open(&created->forecasts);
     gsc_status status = backend->open(created);
     if (status != GSC_OK) {
+        gsc__forecasts_close(&created->forecasts);
         free(created);
         return status;
     }
@@ -86,6 +88,7 @@ gsc_status gsc_context_create(const gsc_context_desc *desc, gsc_context **contex
 void gsc_context_free(gsc_context *context) {
     if (!context) return;
     context->backend->close(context);
+    gsc__forecasts_close(&context->forecasts);
     free(context);
 }
 

@@ -4,6 +4,7 @@
 
 #include "backend.h"
 #include "error.h"
+#include "forecast.h"
 
 struct gsc_context {
     const gsc__backend *backend;
@@ -14,6 +15,7 @@ struct gsc_context {
     gsc_log_fn *log;
     void *log_user;
     int32_t log_level;
+    gsc__forecasts forecasts;
     void *device_data; /* the backend's: the thread pool of a CPU context, gsc__gpu of a CUDA one */
 };
 

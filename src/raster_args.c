@@ -6,8 +6,8 @@
 
 #include <math.h>
 
-/* Every flag, from the first to the last of the enum. */
-#define KNOWN_FLAGS (2u * GSC_RASTER_DETERMINISTIC - 1u)
+/* Every flag of the enum. */
+#define KNOWN_FLAGS ((2u * GSC_RASTER_DETERMINISTIC - 1u) | GSC_RASTER_FORWARD_ONLY)
 
 /* ------------------------------------------------------------------- scalars */
 

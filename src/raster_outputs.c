@@ -183,6 +183,11 @@ gsc_status gsc__raster_grads_args(const gsc__checker *checker, const gsc__raster
                                   const gsc_raster_grads *theirs, gsc__raster_grads *out) {
     gsc_raster_grads grads;
     memset(out, 0, sizeof *out);
+    if (raster->flags & GSC_RASTER_FORWARD_ONLY)
+        return gsc__fail(GSC_ERROR_INVALID_ARGUMENT,
+                         "%s: flags have GSC_RASTER_FORWARD_ONLY, with which forward keeps nothing "
+                         "for this call",
+                         checker->function);
     GSC__TRY(gsc__args_copy(checker->function, "grads", &grads, sizeof grads, theirs,
                             GSC__SIZE_THROUGH(gsc_raster_grads, background)));
     GSC__TRY(incoming_grads(checker, raster, &grads, out));

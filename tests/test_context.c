@@ -58,9 +58,9 @@ static void versions(void **state) {
     create();
     gsc_context_free(context);
     desc.abi_version = 0;
-    expect(GSC_ERROR_ABI, "context_create: abi_version is 0x0, expected 0x10000 (major 1)");
+    expect(GSC_ERROR_ABI, "context_create: abi_version is 0x0, expected 0x10001 (major 1)");
     desc.abi_version = 2u << 16;
-    expect(GSC_ERROR_ABI, "context_create: abi_version is 0x20000, expected 0x10000 (major 1)");
+    expect(GSC_ERROR_ABI, "context_create: abi_version is 0x20000, expected 0x10001 (major 1)");
     desc.abi_version = GSC_ABI_VERSION;
     desc.struct_size = 16;
     assert_int_equal(gsc_context_create(&desc, &context), GSC_ERROR_ABI);

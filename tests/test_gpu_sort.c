@@ -63,6 +63,7 @@ static void positions_by_depth(void **state) {
     static uint32_t count, keys, work[2], order, values;
     gsc__gpu_sort_args sort = {.length = {&count, LIMIT},
                                .bits = 32,
+                               .key_bytes = 4,
                                .keys = &keys,
                                .base = (void *)&near_plane,
                                .work_keys = {&work[0], &work[1]},
@@ -95,6 +96,9 @@ static void digits(void **state) {
     for (uint32_t bits = 1; bits <= 64; ++bits) {
         gsc__gpu_sort_args sort = {.length = {&count, 100000},
                                    .bits = bits,
+                                   .key_bytes = bits > 32   ? 8
+                                                : bits > 16 ? 4
+                                                            : 2,
                                    .keys = &words[0],
                                    .values = &words[1],
                                    .work_keys = {&words[2], &words[0]},
@@ -103,7 +107,9 @@ static void digits(void **state) {
         for (int given = 0; given < 2; ++given) {
             if (!given) sort.values = NULL;
             const gsc_k_sort args = queue(&sort);
-            assert_string_equal(notes->launches[0].kernel, bits > 32 ? "gsc_sort64" : "gsc_sort");
+            assert_string_equal(notes->launches[0].kernel, bits > 32   ? "gsc_sort64"
+                                                           : bits > 16 ? "gsc_sort"
+                                                                       : "gsc_sort16");
             assert_int_equal(args.passes, gsc__gpu_sort_passes(bits));
             assert_true(args.passes <= GSC__SORT_PASSES);
             assert_true(args.digit_bits >= 1 && args.digit_bits <= GSC__SORT_DIGIT_BITS);

@@ -191,6 +191,14 @@ static gsc_status raster_render(gsc_context *context, const gsc__raster *raster,
            gsc__gpu_raster_render(context, raster, buffers, outputs, info, overflow, stream));
 }
 
+static gsc_status raster_draw(gsc_context *context, const gsc__raster *raster,
+                              const gsc__raster_buffers *buffers,
+                              const gsc__raster_outputs *outputs, const gsc_raster_info *expected,
+                              gsc_raster_info *found, void *stream) {
+    INSIDE(context, "raster_draw",
+           gsc__gpu_raster_draw(context, raster, buffers, outputs, expected, found, stream));
+}
+
 static gsc_status raster_backward(gsc_context *context, const gsc__raster *raster,
                                   const gsc__raster_buffers *buffers, const gsc_raster_info *info,
                                   const gsc__raster_grads *grads, void *stream) {
@@ -233,6 +241,7 @@ const gsc__backend gsc__gpu_backend = {
     .raster_sizes = gsc__gpu_raster_sizes,
     .raster_project = raster_project,
     .raster_render = raster_render,
+    .raster_draw = raster_draw,
     .raster_backward = raster_backward,
     .mark_visible = mark_visible,
     .knn_scratch_bytes = gsc__gpu_knn_scratch_bytes,

@@ -35,6 +35,10 @@ gsc_status gsc__gpu_raster_render(gsc_context *context, const gsc__raster *raste
                                   const gsc__raster_buffers *buffers,
                                   const gsc__raster_outputs *outputs, const gsc_raster_info *info,
                                   int64_t *overflow, void *stream);
+gsc_status gsc__gpu_raster_draw(gsc_context *context, const gsc__raster *raster,
+                                const gsc__raster_buffers *buffers,
+                                const gsc__raster_outputs *outputs, const gsc_raster_info *expected,
+                                gsc_raster_info *found, void *stream);
 gsc_status gsc__gpu_raster_backward(gsc_context *context, const gsc__raster *raster,
                                     const gsc__raster_buffers *buffers, const gsc_raster_info *info,
                                     const gsc__raster_grads *grads, void *stream);

@@ -23,11 +23,12 @@
     X(write, write)                     \
     X(project, begin)                   \
     X(project, project)                 \
+    X(project, sum_pieces)              \
     X(project, records)                 \
     X(project, mark_visible)            \
     X(sort, sort)                       \
+    X(sort, sort16)                     \
     X(sort, sort64)                     \
-    X(bins, sum_pieces)                 \
     X(bins, count_bins)                 \
     X(bins, sum_bins)                   \
     X(bins, find_bins)                  \

@@ -164,6 +164,7 @@ static gsc_status order_points(gsc_context *context, const gsc__knn *knn, const 
     GSC__TRY(LAUNCH(knn_keys, blocks, GSC__KNN_BLOCK, keys));
     const gsc__gpu_sort_args sort = {.length = {&bounds.cells->count, (uint32_t)count},
                                      .bits = GSC__KNN_KEY_BITS,
+                                     .key_bytes = sizeof(uint64_t),
                                      .keys = key_arrays[0],
                                      .work_keys = {key_arrays[1], key_arrays[0]},
                                      .out_values = order,

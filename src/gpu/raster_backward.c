@@ -40,8 +40,8 @@ static gsc_k_unblend unblend_args(const gsc__raster *raster, int32_t index,
     gsc_k_unblend args = {
         .frame = *frame,
         .grid = layout->grid,
-        .bin_order = bins->bin_order,
         .lists = bins->lists,
+        .capacity = bins->capacity,
         .colors = raster->colors ? raster->colors + colors : NULL,
         .channels = raster->channels,
         .pixel_last = (raster->flags & GSC_RASTER_PIXEL_LAST) != 0,
@@ -77,9 +77,14 @@ static enum gsc__gpu_kernel unblend_kernel(const gsc__raster *raster,
     return kernels[grads->depth || grads->inv_depth ? 1 : 0][pass];
 }
 
+/* Of one camera, whose lists all fit: those of forward are still there. */
+static bool lists_stay(const gsc__raster *raster, const gsc__gpu_bins *bins) {
+    return bins->rounds == 1 && raster->cameras == 1;
+}
+
 static gsc_status unblend_bands(gsc_context *context, const gsc__raster *raster,
                                 const gsc__raster_grads *grads, const gsc__gpu_layout *layout,
-                                const gsc__gpu_frame *frame, const gsc__gpu_bins *bins, int pass,
+                                const gsc__gpu_frame *frame, gsc__gpu_bins *bins, int pass,
                                 gsc_k_unblend *args, void *stream) {
     const uint32_t area = (1u << layout->grid.shift_x) * (1u << layout->grid.shift_y);
     const bool any = raster->channels != 3;
@@ -88,11 +93,8 @@ static gsc_status unblend_bands(gsc_context *context, const gsc__raster *raster,
             : gsc__gpu_blend_blocks(layout, gsc__gpu_of(context)->device.multiprocessors);
     const enum gsc__gpu_kernel kernel = unblend_kernel(raster, grads, pass);
     for (uint32_t round = 0; round < bins->rounds; ++round) {
-        /* One camera whose lists all fit: those of forward are still there. */
-        if (bins->rounds > 1 || (raster->cameras > 1 && pass != FIXED))
+        if (bins->rounds > 1 || (!lists_stay(raster, bins) && pass != FIXED))
             GSC__TRY(gsc__gpu_bins_fill(context, layout, frame, bins, round, stream, function));
-        else if (pass != FIXED)
-            GSC__TRY(gsc__gpu_bins_order(context, layout, frame, bins, round, stream, function));
         args->band = bins->bands + round;
         GSC__TRY(gsc__gpu_launch(context, kernel, blocks, any ? 256 : GSC__BLEND_BLOCK, args,
                                  sizeof *args, stream, function));
@@ -102,7 +104,7 @@ static gsc_status unblend_bands(gsc_context *context, const gsc__raster *raster,
 
 static gsc_status unblend(gsc_context *context, const gsc__raster *raster,
                           const gsc__raster_grads *grads, const gsc__gpu_layout *layout,
-                          const gsc__gpu_frame *frame, const gsc__gpu_bins *bins,
+                          const gsc__gpu_frame *frame, gsc__gpu_bins *bins,
                           const gsc__gpu_sums *sums, gsc_k_unblend *args, void *stream) {
     if (!sums->fixed)
         return unblend_bands(context, raster, grads, layout, frame, bins, FAST, args, stream);
@@ -199,29 +201,61 @@ static gsc_status background(gsc_context *context, const gsc__raster *raster, in
     return LAUNCH(background_grad, (uint32_t)raster->channels, 1024, args);
 }
 
+/* Work space for lists that are made again: behind the sums if there is room, else *own. */
+static gsc_status plan_lists(gsc_context *context, const gsc__raster_buffers *buffers,
+                             const gsc__gpu_layout *layout, const gsc__gpu_frame *frame,
+                             size_t taken, gsc__gpu_bins *bins, void **own, size_t *own_bytes,
+                             void *stream) {
+    const size_t needed = gsc__gpu_bins_scratch_bytes(layout, bins->capacity);
+    void *scratch = (unsigned char *)buffers->scratch + taken;
+    if (needed > buffers->scratch_bytes - taken) {
+        *own_bytes = needed;
+        GSC__TRY(
+            gsc__context_alloc(context, needed, "raster_backward: lists of bands", stream, own));
+        scratch = *own;
+    }
+    gsc__gpu_bins_work_space(layout, scratch, bins);
+    const gsc_k_plan_bands plan = gsc__gpu_plan_args(layout, frame, bins, NULL, false);
+    return gsc__gpu_bins_plan(context, layout, frame, bins, &plan, false, stream, function);
+}
+
+static gsc_status unblend_frame(gsc_context *context, const gsc__raster *raster, int32_t index,
+                                const gsc__raster_buffers *buffers, const gsc_raster_info *info,
+                                const gsc__raster_grads *grads, const gsc__gpu_layout *layout,
+                                const gsc__gpu_frame *frame, const gsc__gpu_sums *sums,
+                                void *stream) {
+    gsc__gpu_bins bins;
+    void *own = NULL;
+    size_t own_bytes = 0;
+    GSC__TRY(gsc__gpu_bins_begin(layout, frame, buffers, info, &bins, function));
+    gsc_status status = GSC_OK;
+    if (!lists_stay(raster, &bins))
+        status = plan_lists(context, buffers, layout, frame, sums->bytes, &bins, &own, &own_bytes,
+                            stream);
+    gsc_k_unblend args = unblend_args(raster, index, grads, layout, frame, &bins, sums);
+    if (status == GSC_OK)
+        status = gsc__gpu_background(context, raster, index, layout, buffers->state, stream,
+                                     function, &args.background);
+    if (status == GSC_OK)
+        status = unblend(context, raster, grads, layout, frame, &bins, sums, &args, stream);
+    gsc__context_release(context, own, own_bytes, stream);
+    return status;
+}
+
 static gsc_status backward_frame(gsc_context *context, const gsc__raster *raster, int32_t index,
                                  const gsc__raster_buffers *buffers, const gsc_raster_info *info,
                                  const gsc__raster_grads *grads, const gsc__gpu_layout *layout,
                                  void *stream) {
     gsc__gpu_frame frame;
-    gsc__gpu_bins bins;
     gsc__gpu_frame_open(layout, buffers, index, &frame);
-    /* The sums stand before the lists' work space, which takes what is left. */
     const gsc__gpu_sums sums = gsc__gpu_sums_layout(raster, layout, buffers->scratch);
     if (sums.bytes > buffers->scratch_bytes)
         return gsc__fail(GSC_ERROR_BUFFER_TOO_SMALL,
                          "raster_backward: scratch has %zu bytes, expected at least %zu",
                          buffers->scratch_bytes, sums.bytes);
-    gsc__raster_buffers rest = *buffers;
-    rest.scratch = (unsigned char *)buffers->scratch + sums.bytes;
-    rest.scratch_bytes -= sums.bytes;
     GSC__TRY(gsc__gpu_sums_clear(context, &frame, &sums, stream, function));
-    GSC__TRY(gsc__gpu_bins_plan(context, layout, &frame, &rest, info, false, NULL, false, &bins,
-                                stream, function));
-    gsc_k_unblend args = unblend_args(raster, index, grads, layout, &frame, &bins, &sums);
-    GSC__TRY(gsc__gpu_background(context, raster, index, layout, buffers->state, stream, function,
-                                 &args.background));
-    GSC__TRY(unblend(context, raster, grads, layout, &frame, &bins, &sums, &args, stream));
+    GSC__TRY(
+        unblend_frame(context, raster, index, buffers, info, grads, layout, &frame, &sums, stream));
     GSC__TRY(unproject(context, raster, index, grads, &frame, sums.sums, sums.shares, stream));
     if (!grads->background || !grads->color) return GSC_OK;
     return background(context, raster, index, grads, layout, &frame, stream);

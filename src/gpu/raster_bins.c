@@ -3,6 +3,7 @@
 #include "sort.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #define LAUNCH(name, grid, block, args)                                                      \
     gsc__gpu_launch(context, GSC__KERNEL_##name, grid, block, &(args), sizeof(args), stream, \
@@ -18,16 +19,9 @@ static uint32_t key_bits(const gsc__gpu_grid *grid) {
     return bits;
 }
 
-/* Scratch of the depth sort: two arrays of keys and one of values. */
-static size_t depth_sort_layout(const gsc__gpu_layout *layout, void *base, uint32_t **keys,
-                                uint32_t **other_keys, uint32_t **values, void **sort) {
-    const size_t bytes = (size_t)layout->room * sizeof(uint32_t);
-    gsc__gpu_cut cut = {base, 0};
-    *keys = gsc__gpu_take(&cut, bytes);
-    *other_keys = gsc__gpu_take(&cut, bytes);
-    *values = gsc__gpu_take(&cut, bytes);
-    *sort = gsc__gpu_take(&cut, gsc__gpu_sort_bytes(layout->room, DEPTH_BITS));
-    return cut.at;
+/* Keys are 16 bits wide where they fit. */
+static bool narrow(const gsc__gpu_grid *grid) {
+    return key_bits(grid) <= 16;
 }
 
 static size_t differences_bytes(const gsc__gpu_layout *layout) {
@@ -39,20 +33,31 @@ static size_t emission_bytes(const gsc__gpu_layout *layout) {
     return (1 + (size_t)gsc__gpu_pieces(layout->room, GSC__EMIT_BLOCK)) * sizeof(uint64_t);
 }
 
+/* The arrays of the two sorts share their memory, one is done before the other begins. */
 static size_t bins_layout(const gsc__gpu_layout *layout, int64_t entries, uint32_t rounds,
                           void *base, gsc__gpu_bins *bins) {
+    const uint32_t bits = key_bits(&layout->grid);
     const size_t list = (size_t)entries * sizeof(uint32_t);
+    const size_t keys = (size_t)entries * (narrow(&layout->grid) ? 2 : 4);
+    const size_t depths = (size_t)layout->room * sizeof(uint32_t);
     gsc__gpu_cut cut = {base, 0};
-    bins->bands = gsc__gpu_take(&cut, rounds * sizeof *bins->bands);
-    bins->bin_order = gsc__gpu_take(&cut, ((size_t)layout->grid.bins + 1) * sizeof(uint32_t));
-    bins->differences = gsc__gpu_take(&cut, differences_bytes(layout));
-    bins->emission = gsc__gpu_take(&cut, emission_bytes(layout));
-    bins->keys = gsc__gpu_take(&cut, list);
-    bins->other_keys = gsc__gpu_take(&cut, list);
+    if (rounds > 1) {
+        bins->bands = gsc__gpu_take(&cut, rounds * sizeof *bins->bands);
+        bins->differences = gsc__gpu_take(&cut, differences_bytes(layout));
+    }
+    const size_t zeroed = cut.at;
+    bins->emission = bins->zeroed = gsc__gpu_take(&cut, emission_bytes(layout));
+    bins->found = gsc__gpu_take(&cut, sizeof *bins->found);
+    bins->depth_sort = gsc__gpu_take(&cut, gsc__gpu_sort_bytes(layout->room, DEPTH_BITS));
+    bins->zeroed_bytes = cut.at - zeroed + gsc__gpu_sort_zeroed_bytes(entries, bits);
+    bins->sort = gsc__gpu_take(&cut, gsc__gpu_sort_bytes(entries, bits));
+    gsc__gpu_cut before = cut;
+    for (int i = 0; i < 2; ++i) bins->depth_keys[i] = gsc__gpu_take(&before, depths);
+    bins->depth_values = gsc__gpu_take(&before, depths);
+    bins->keys = gsc__gpu_take(&cut, keys);
+    bins->other_keys = gsc__gpu_take(&cut, keys);
     bins->other_values = gsc__gpu_take(&cut, list);
-    bins->sort = gsc__gpu_take(&cut, gsc__gpu_sort_bytes(entries, key_bits(&layout->grid)));
-    bins->rest = cut.base ? cut.base + cut.at : NULL;
-    return cut.at;
+    return before.at > cut.at ? before.at : cut.at;
 }
 
 /* Rounds that any frame of `total` entries with bins of at most `largest` needs when
@@ -69,29 +74,51 @@ size_t gsc__gpu_bins_scratch_bytes(const gsc__gpu_layout *layout, int64_t entrie
     return bins_layout(layout, entries, ROUNDS_ROOM, NULL, &bins);
 }
 
-size_t gsc__gpu_sort_scratch_bytes(const gsc__gpu_layout *layout) {
-    uint32_t *unused[3];
-    void *sort;
-    return depth_sort_layout(layout, NULL, &unused[0], &unused[1], &unused[2], &sort);
+gsc_status gsc__gpu_bins_begin(const gsc__gpu_layout *layout, const gsc__gpu_frame *frame,
+                               const gsc__raster_buffers *buffers, const gsc_raster_info *info,
+                               gsc__gpu_bins *bins, const char *function) {
+    int64_t capacity = gsc__gpu_list_entries(layout, buffers->intersections_bytes);
+    /* Of the largest frame: info.intersections counts those of all cameras. */
+    const int64_t frame_entries = gsc__gpu_list_entries(layout, info->intersections_bytes);
+    const int64_t fullest = gsc__gpu_list_entries(layout, info->intersections_min_bytes);
+    if (capacity > ENTRIES_MAX) capacity = ENTRIES_MAX;
+    if (frame_entries > 0 && capacity > frame_entries) capacity = frame_entries;
+    const int64_t rounds = rounds_for(frame_entries, capacity);
+    if (fullest > capacity || rounds > ROUNDS_ROOM)
+        return gsc__fail(GSC_ERROR_BUFFER_TOO_SMALL,
+                         "%s: intersections holds %lld entries, the fullest bin has up to %lld",
+                         function, (long long)capacity, (long long)fullest);
+    memset(bins, 0, sizeof *bins);
+    bins->rounds = (uint32_t)rounds;
+    bins->capacity = (uint32_t)capacity;
+    bins->bands = frame->band;
+    bins->lists = (uint32_t *)(void *)((unsigned char *)buffers->intersections + layout->lists);
+    return GSC_OK;
 }
 
-size_t gsc__gpu_statistics_bytes(const gsc__gpu_layout *layout) {
-    return 4 * 256 + 3 * (size_t)layout->gaussians * sizeof(uint64_t);
+void gsc__gpu_bins_work_space(const gsc__gpu_layout *layout, void *scratch, gsc__gpu_bins *bins) {
+    (void)bins_layout(layout, bins->capacity, bins->rounds, scratch, bins);
 }
 
-gsc_status gsc__gpu_sort_depths(gsc_context *context, const gsc__gpu_layout *layout,
-                                const gsc__gpu_frame *frame, void *scratch, void *stream,
-                                const char *function) {
-    uint32_t *keys, *other_keys, *values;
-    gsc__gpu_sort_args sort = {.length = {&frame->header->visible, frame->room},
-                               .bits = DEPTH_BITS,
-                               .keys = frame->depths,
-                               .base = (const uint32_t *)(const void *)&frame->camera->near_plane,
-                               .out_values = frame->order};
-    (void)depth_sort_layout(layout, scratch, &keys, &other_keys, &values, &sort.scratch);
-    sort.work_keys[0] = keys;
-    sort.work_keys[1] = other_keys;
-    sort.work_values = values;
+gsc_status gsc__gpu_bins_clear(gsc_context *context, gsc__gpu_bins *bins, void *stream,
+                               const char *function) {
+    bins->is_zeroed = true;
+    return gsc__gpu_memset(context, bins->zeroed, 0, bins->zeroed_bytes, stream, function);
+}
+
+gsc_status gsc__gpu_sort_depths(gsc_context *context, const gsc__gpu_frame *frame,
+                                const gsc__gpu_bins *bins, void *stream, const char *function) {
+    const gsc__gpu_sort_args sort = {.length = {&frame->header->visible, frame->room},
+                                     .bits = DEPTH_BITS,
+                                     .key_bytes = sizeof(float),
+                                     .keys = frame->depths,
+                                     .base =
+                                         (const uint32_t *)(const void *)&frame->camera->near_plane,
+                                     .work_keys = {bins->depth_keys[0], bins->depth_keys[1]},
+                                     .out_values = frame->order,
+                                     .work_values = bins->depth_values,
+                                     .scratch = bins->depth_sort,
+                                     .zeroed = bins->is_zeroed};
     return gsc__gpu_sort(context, &sort, stream, function);
 }
 
@@ -108,32 +135,8 @@ static gsc_status count_bins(gsc_context *context, const gsc__gpu_layout *layout
     return LAUNCH(sum_bins, 1, 1024, sum);
 }
 
-gsc_status gsc__gpu_bins_plan(gsc_context *context, const gsc__gpu_layout *layout,
-                              const gsc__gpu_frame *frame, const gsc__raster_buffers *buffers,
-                              const gsc_raster_info *info, bool count, int64_t *overflow, bool add,
-                              gsc__gpu_bins *bins, void *stream, const char *function) {
-    int64_t capacity = gsc__gpu_list_entries(layout, buffers->intersections_bytes);
-    /* Of the largest frame: info.intersections counts those of all cameras. */
-    const int64_t frame_entries = gsc__gpu_list_entries(layout, info->intersections_bytes);
-    const int64_t fullest = gsc__gpu_list_entries(layout, info->intersections_min_bytes);
-    if (capacity > ENTRIES_MAX) capacity = ENTRIES_MAX;
-    if (frame_entries > 0 && capacity > frame_entries) capacity = frame_entries;
-    /* Less scratch than the lists could use makes smaller bands. */
-    while (capacity > 0 &&
-           bins_layout(layout, capacity, ROUNDS_ROOM, NULL, bins) > buffers->scratch_bytes)
-        capacity -= capacity / 8 + 1;
-    int64_t rounds = rounds_for(frame_entries, capacity);
-    if (fullest > capacity || rounds > ROUNDS_ROOM)
-        return gsc__fail(GSC_ERROR_BUFFER_TOO_SMALL,
-                         "%s: intersections and scratch hold %lld entries, the fullest bin has "
-                         "up to %lld",
-                         function, (long long)capacity, (long long)fullest);
-    bins->rounds = (uint32_t)rounds;
-    bins->capacity = (uint32_t)capacity;
-    (void)bins_layout(layout, capacity, ROUNDS_ROOM, buffers->scratch, bins);
-    bins->lists = (uint32_t *)(void *)((unsigned char *)buffers->intersections + layout->lists);
-    if (count && bins->rounds > 1)
-        GSC__TRY(count_bins(context, layout, frame, bins, stream, function));
+gsc_k_plan_bands gsc__gpu_plan_args(const gsc__gpu_layout *layout, const gsc__gpu_frame *frame,
+                                    const gsc__gpu_bins *bins, int64_t *overflow, bool add) {
     const gsc_k_plan_bands plan = {.frame = *frame,
                                    .grid = layout->grid,
                                    .capacity = bins->capacity,
@@ -143,40 +146,55 @@ gsc_status gsc__gpu_bins_plan(gsc_context *context, const gsc__gpu_layout *layou
                                    .record_bytes = (int64_t)layout->lists,
                                    .cameras = layout->cameras,
                                    .add = add};
-    return LAUNCH(plan_bands, 1, 1, plan);
+    return plan;
 }
 
-gsc_status gsc__gpu_bins_order(gsc_context *context, const gsc__gpu_layout *layout,
-                               const gsc__gpu_frame *frame, const gsc__gpu_bins *bins,
-                               uint32_t round, void *stream, const char *function) {
+gsc_status gsc__gpu_bins_plan(gsc_context *context, const gsc__gpu_layout *layout,
+                              const gsc__gpu_frame *frame, const gsc__gpu_bins *bins,
+                              const gsc_k_plan_bands *plan, bool count, void *stream,
+                              const char *function) {
+    if (count && bins->rounds > 1)
+        GSC__TRY(count_bins(context, layout, frame, bins, stream, function));
+    return LAUNCH(plan_bands, 1, 1, *plan);
+}
+
+/* Where the lists begin, if that is not known already, and in what order they are drawn. */
+static gsc_status order_bins(gsc_context *context, const gsc__gpu_layout *layout,
+                             const gsc__gpu_frame *frame, const gsc__gpu_bins *bins, uint32_t round,
+                             const void *sorted_keys, void *stream, const char *function) {
     const int multiprocessors = gsc__gpu_of(context)->device.multiprocessors;
     const gsc_k_order_bins order = {.frame = *frame,
                                     .grid = layout->grid,
                                     .band = bins->bands + round,
-                                    .long_lists = gsc__gpu_long_lists(layout, multiprocessors),
-                                    .bin_order = bins->bin_order};
-    return LAUNCH(order_bins, 1, 1024, order);
+                                    .long_lists = gsc__gpu_long_lists(layout, multiprocessors)};
+    if (bins->rounds > 1) return LAUNCH(order_bins, 1, 1024, order);
+    const gsc_k_find_bins find = {
+        .order = order, .keys = sorted_keys, .narrow = narrow(&layout->grid), .done = bins->found};
+    return LAUNCH(find_bins, bins->capacity / (GSC__FIND_BLOCK * GSC__FIND_KEYS) + 1,
+                  GSC__FIND_BLOCK, find);
 }
 
 gsc_status gsc__gpu_bins_fill(gsc_context *context, const gsc__gpu_layout *layout,
-                              const gsc__gpu_frame *frame, const gsc__gpu_bins *bins,
-                              uint32_t round, void *stream, const char *function) {
+                              const gsc__gpu_frame *frame, gsc__gpu_bins *bins, uint32_t round,
+                              void *stream, const char *function) {
     const gsc__gpu_band *band = bins->bands + round;
     /* An even number of passes starts in the lists, an odd one beside them. */
     const uint32_t bits = key_bits(&layout->grid), odd = gsc__gpu_sort_passes(bits) & 1;
     uint32_t *values = odd ? bins->other_values : bins->lists;
-    uint32_t *sorted_keys = odd ? bins->other_keys : bins->keys;
+    void *sorted_keys = odd ? bins->other_keys : bins->keys;
     const gsc_k_emit emit = {.frame = *frame,
                              .grid = layout->grid,
                              .band = band,
                              .ticket = (uint32_t *)(void *)bins->emission,
                              .blocks = (uint64_t *)(void *)bins->emission + 1,
                              .keys = bins->keys,
+                             .narrow = narrow(&layout->grid),
                              .values = values};
-    GSC__TRY(gsc__gpu_memset(context, bins->emission, 0, emission_bytes(layout), stream, function));
+    if (!bins->is_zeroed) GSC__TRY(gsc__gpu_bins_clear(context, bins, stream, function));
     GSC__TRY(LAUNCH(emit, gsc__gpu_pieces(layout->room, GSC__EMIT_BLOCK), GSC__EMIT_BLOCK, emit));
     const gsc__gpu_sort_args sort = {.length = {&band->entries, bins->capacity},
                                      .bits = bits,
+                                     .key_bytes = narrow(&layout->grid) ? 2 : 4,
                                      .keys = bins->keys,
                                      .values = values,
                                      .values_below = frame->room,
@@ -184,11 +202,9 @@ gsc_status gsc__gpu_bins_fill(gsc_context *context, const gsc__gpu_layout *layou
                                      .out_keys = bins->rounds == 1 ? sorted_keys : NULL,
                                      .out_values = bins->lists,
                                      .work_values = bins->other_values,
-                                     .scratch = bins->sort};
+                                     .scratch = bins->sort,
+                                     .zeroed = true};
+    bins->is_zeroed = false;
     GSC__TRY(gsc__gpu_sort(context, &sort, stream, function));
-    if (bins->rounds == 1) {
-        const gsc_k_find_bins find = {*frame, layout->grid, band, sorted_keys};
-        GSC__TRY(LAUNCH(find_bins, gsc__gpu_pieces(layout->grid.bins + 1, 256), 256, find));
-    }
-    return gsc__gpu_bins_order(context, layout, frame, bins, round, stream, function);
+    return order_bins(context, layout, frame, bins, round, sorted_keys, stream, function);
 }

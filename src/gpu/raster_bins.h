@@ -8,44 +8,50 @@
 typedef struct gsc__gpu_bins {
     gsc__gpu_band *bands; /* [rounds] on the device */
     uint32_t rounds;      /* the most that the frame can need */
-    uint32_t *bin_order;  /* [bins + 1] */
     uint32_t *lists;      /* [capacity] in intersections */
     uint32_t capacity;
     /* work space */
-    int32_t *differences;                       /* [bins_y, bins_x + 1] */
-    unsigned char *emission;                    /* ticket, then look-back states [blocks] */
-    uint32_t *keys, *other_keys, *other_values; /* [capacity] */
-    void *sort;                                 /* its scratch */
-    void *rest;                                 /* the scratch behind all this */
+    int32_t *differences; /* [bins_y, bins_x + 1], of several rounds */
+    unsigned char *zeroed;
+    size_t zeroed_bytes;
+    bool is_zeroed;                         /* for the next sort of depths and fill */
+    unsigned char *emission;                /* ticket, then look-back states [blocks] */
+    uint32_t *found;                        /* scalar */
+    void *depth_sort, *sort;                /* their scratch */
+    uint32_t *depth_keys[2], *depth_values; /* [room], dead when lists are made */
+    void *keys, *other_keys;                /* [capacity] */
+    uint32_t *other_values;                 /* [capacity] */
 } gsc__gpu_bins;
 
 /* For lists of at most so many entries at once. */
 size_t gsc__gpu_bins_scratch_bytes(const gsc__gpu_layout *layout, int64_t entries);
-/* What render needs behind it for statistics. */
-size_t gsc__gpu_statistics_bytes(const gsc__gpu_layout *layout);
 
-size_t gsc__gpu_sort_scratch_bytes(const gsc__gpu_layout *layout);
+/* Into how many rounds of bands a frame goes, as the intersection buffer and info say, so
+ * that forward and backward agree.  GSC_ERROR_BUFFER_TOO_SMALL where a bin may not fit. */
+gsc_status gsc__gpu_bins_begin(const gsc__gpu_layout *layout, const gsc__gpu_frame *frame,
+                               const gsc__raster_buffers *buffers, const gsc_raster_info *info,
+                               gsc__gpu_bins *bins, const char *function);
+/* Lays out the work space, of which no more than gsc__gpu_bins_scratch_bytes are used. */
+void gsc__gpu_bins_work_space(const gsc__gpu_layout *layout, void *scratch, gsc__gpu_bins *bins);
+gsc_status gsc__gpu_bins_clear(gsc_context *context, gsc__gpu_bins *bins, void *stream,
+                               const char *function);
+
 /* frame->order by frame->depths. */
-gsc_status gsc__gpu_sort_depths(gsc_context *context, const gsc__gpu_layout *layout,
-                                const gsc__gpu_frame *frame, void *scratch, void *stream,
-                                const char *function);
+gsc_status gsc__gpu_sort_depths(gsc_context *context, const gsc__gpu_frame *frame,
+                                const gsc__gpu_bins *bins, void *stream, const char *function);
 
-/* Lays out the scratch and cuts the frame into bands that the intersection buffer holds.
- * count: the offsets are not known yet, as they are when a frame was drawn before.
- * GSC_ERROR_BUFFER_TOO_SMALL where info says that a bin may not fit. */
+/* How the bands are planned: by records where there is one round, else by gsc__gpu_bins_plan. */
+gsc_k_plan_bands gsc__gpu_plan_args(const gsc__gpu_layout *layout, const gsc__gpu_frame *frame,
+                                    const gsc__gpu_bins *bins, int64_t *overflow, bool add);
+/* count: the offsets are not known yet, as they are when a frame was drawn before. */
 gsc_status gsc__gpu_bins_plan(gsc_context *context, const gsc__gpu_layout *layout,
-                              const gsc__gpu_frame *frame, const gsc__raster_buffers *buffers,
-                              const gsc_raster_info *info, bool count, int64_t *overflow, bool add,
-                              gsc__gpu_bins *bins, void *stream, const char *function);
-
-/* Makes bin_order of one round. */
-gsc_status gsc__gpu_bins_order(gsc_context *context, const gsc__gpu_layout *layout,
-                               const gsc__gpu_frame *frame, const gsc__gpu_bins *bins,
-                               uint32_t round, void *stream, const char *function);
-
-/* Makes the lists and bin_order of one round. */
-gsc_status gsc__gpu_bins_fill(gsc_context *context, const gsc__gpu_layout *layout,
                               const gsc__gpu_frame *frame, const gsc__gpu_bins *bins,
-                              uint32_t round, void *stream, const char *function);
+                              const gsc_k_plan_bands *plan, bool count, void *stream,
+                              const char *function);
+
+/* Makes the lists and the bins' order of one round. */
+gsc_status gsc__gpu_bins_fill(gsc_context *context, const gsc__gpu_layout *layout,
+                              const gsc__gpu_frame *frame, gsc__gpu_bins *bins, uint32_t round,
+                              void *stream, const char *function);
 
 #endif

@@ -1,4 +1,5 @@
 #include "raster_bins.h"
+#include "raster_statistics.h"
 #include "raster_sums.h"
 
 #include <string.h>
@@ -12,14 +13,6 @@
 /* Pairs of each piece. */
 static size_t project_scratch_bytes(const gsc__gpu_layout *layout) {
     return gsc__gpu_pieces(layout->gaussians, GSC__PIECE) * sizeof(uint32_t);
-}
-
-/* Depth sort and lists use the same scratch, one after the other. */
-static size_t render_scratch_bytes(const gsc__gpu_layout *layout, int64_t entries) {
-    const size_t sort = gsc__gpu_sort_scratch_bytes(layout);
-    const size_t lists =
-        gsc__gpu_bins_scratch_bytes(layout, entries) + gsc__gpu_statistics_bytes(layout);
-    return sort > lists ? sort : lists;
 }
 
 gsc_status gsc__gpu_raster_sizes(const gsc_context *context, const gsc__raster *raster,
@@ -39,10 +32,15 @@ gsc_status gsc__gpu_raster_sizes(const gsc_context *context, const gsc__raster *
     if (info->intersections_bytes == 0)
         info->intersections_bytes = layout.lists + (size_t)info->intersections * sizeof(uint32_t);
     const int64_t entries = gsc__gpu_list_entries(&layout, info->intersections_bytes);
-    const size_t render = render_scratch_bytes(&layout, entries);
+    if (info->intersections_min_bytes == 0)
+        info->intersections_min_bytes =
+            layout.lists +
+            (size_t)(entries < layout.room ? entries : layout.room) * sizeof(uint32_t);
+    const size_t render = gsc__gpu_bins_scratch_bytes(&layout, entries);
     if (render > info->forward_scratch_bytes) info->forward_scratch_bytes = render;
-    info->backward_scratch_bytes = gsc__gpu_bins_scratch_bytes(&layout, entries) +
-                                   gsc__gpu_sums_layout(raster, &layout, NULL).bytes;
+    /* The lists of one camera stay; bands take their work space from elsewhere. */
+    info->backward_scratch_bytes =
+        (raster->cameras > 1 ? render : 0) + gsc__gpu_sums_layout(raster, &layout, NULL).bytes;
     return GSC_OK;
 }
 
@@ -139,6 +137,18 @@ static gsc_status read_headers(gsc_context *context, const gsc__raster *raster,
     return GSC_OK;
 }
 
+/* Cameras follow each other through one list buffer, and so through one scratch. */
+static gsc_status fill_info(const gsc_context *context, const gsc__raster *raster,
+                            const frame_totals *totals, gsc_raster_info *info) {
+    gsc__gpu_layout layout;
+    gsc__gpu_layout_plan(raster, totals->visible, &layout);
+    info->visible = totals->visible;
+    info->intersections = totals->total;
+    info->intersections_bytes = layout.lists + (size_t)totals->largest_frame * sizeof(uint32_t);
+    info->intersections_min_bytes = layout.lists + (size_t)totals->fullest_bin * sizeof(uint32_t);
+    return gsc__gpu_raster_sizes(context, raster, info);
+}
+
 gsc_status gsc__gpu_raster_project(gsc_context *context, const gsc__raster *raster,
                                    const gsc__raster_buffers *buffers,
                                    const gsc__raster_outputs *outputs, gsc_raster_info *info,
@@ -150,13 +160,7 @@ gsc_status gsc__gpu_raster_project(gsc_context *context, const gsc__raster *rast
         GSC__TRY(project_frame(context, raster, c, buffers, outputs, &layout, stream));
     if (!info) return GSC_OK;
     GSC__TRY(read_headers(context, raster, buffers, &layout, &totals, stream));
-    /* Cameras follow each other through one list buffer, and so through one scratch. */
-    gsc__gpu_layout_plan(raster, totals.visible, &layout);
-    info->visible = totals.visible;
-    info->intersections = totals.total;
-    info->intersections_bytes = layout.lists + (size_t)totals.largest_frame * sizeof(uint32_t);
-    info->intersections_min_bytes = layout.lists + (size_t)totals.fullest_bin * sizeof(uint32_t);
-    return gsc__gpu_raster_sizes(context, raster, info);
+    return fill_info(context, raster, &totals, info);
 }
 
 static float *plane(const gsc__gpu_layout *layout, float *output, int32_t index) {
@@ -169,8 +173,8 @@ static gsc_k_blend blend_args(const gsc__raster *raster, int32_t index,
     gsc_k_blend args = {
         .frame = *frame,
         .grid = layout->grid,
-        .bin_order = bins->bin_order,
         .lists = bins->lists,
+        .capacity = bins->capacity,
         .colors = raster->colors ? raster->colors + index * raster->colors_stride : NULL,
         .channels = raster->channels,
         .pixel_last = (raster->flags & GSC_RASTER_PIXEL_LAST) != 0,
@@ -185,92 +189,74 @@ static gsc_k_blend blend_args(const gsc__raster *raster, int32_t index,
     return args;
 }
 
-/* Statistics of one camera: counters in place, sums in fixed point beside them. */
-static gsc_status begin_statistics(gsc_context *context, const gsc__raster *raster, int32_t index,
-                                   const gsc__raster_outputs *outputs, void *scratch,
-                                   const gsc__gpu_layout *layout, gsc_k_blend *blend,
-                                   void *stream) {
-    static const char function[] = "raster_render";
-    const size_t n = (size_t)raster->gaussians;
-    gsc__gpu_cut cut = {scratch, 0};
-    uint64_t *fixed[3];
-    float *scale = gsc__gpu_take(&cut, sizeof(float));
-    for (int i = 0; i < 3; ++i) fixed[i] = gsc__gpu_take(&cut, n * sizeof(uint64_t));
-    GSC__TRY(gsc__gpu_memset(context, scratch, 0, cut.at, stream, function));
-    const int64_t at = index * raster->gaussians;
-    if (outputs->touched) blend->touched = outputs->touched + at;
-    if (outputs->weight_count) blend->weight_count = outputs->weight_count + at;
-    if (outputs->weight_sum) blend->weight_sum = fixed[0];
-    if (outputs->weight_blend) blend->weight_blend = fixed[1];
-    if (outputs->weight_distance) blend->weight_distance = fixed[2];
-    blend->weight_scale = scale;
-    if (blend->touched)
-        GSC__TRY(
-            gsc__gpu_memset(context, blend->touched, 0, n * sizeof(int32_t), stream, function));
-    if (blend->weight_count)
-        GSC__TRY(gsc__gpu_memset(context, blend->weight_count, 0, n * sizeof(int32_t), stream,
-                                 function));
-    if (!blend->weight_sum) return GSC_OK;
-    const gsc_k_weight_scale weights = {blend->pixel_weights, layout->pixels, scale};
-    return LAUNCH(weight_scale, 1, 1024, weights);
+static enum gsc__gpu_kernel blend_kernel(const gsc__raster *raster,
+                                         const gsc__raster_outputs *outputs) {
+    if (raster->channels != 3 || outputs->median_depth || gsc__wants_statistics(outputs))
+        return GSC__KERNEL_blend_any;
+    return outputs->depth || outputs->inv_depth ? GSC__KERNEL_blend_depths : GSC__KERNEL_blend;
 }
 
-static gsc_status finish_statistics(gsc_context *context, const gsc__raster *raster, int32_t index,
-                                    const gsc__raster_outputs *outputs, const gsc_k_blend *blend,
-                                    void *stream) {
-    static const char function[] = "raster_render";
-    const int64_t at = index * raster->gaussians;
-    const gsc_k_finish_statistics args = {
-        .gaussians = raster->gaussians,
-        .fixed_sum = blend->weight_sum,
-        .fixed_blend = blend->weight_blend,
-        .fixed_distance = blend->weight_distance,
-        .weight_scale = blend->weight_scale,
-        .weight_sum = outputs->weight_sum ? outputs->weight_sum + at : NULL,
-        .weight_blend = outputs->weight_blend ? outputs->weight_blend + at : NULL,
-        .weight_distance = outputs->weight_distance ? outputs->weight_distance + at : NULL};
-    return LAUNCH(finish_statistics, gsc__gpu_pieces(raster->gaussians, 256), 256, args);
-}
-
-static gsc_status blend_bands(gsc_context *context, const gsc__raster *raster,
+static gsc_status blend_bands(gsc_context *context, const gsc__raster *raster, int32_t index,
                               const gsc__raster_outputs *outputs, const gsc__gpu_layout *layout,
-                              const gsc__gpu_frame *frame, gsc__gpu_bins *bins, gsc_k_blend *blend,
-                              void *stream) {
+                              const gsc__gpu_frame *frame, gsc__gpu_bins *bins, void *statistics,
+                              gsc_k_blend *blend, void *stream) {
     static const char function[] = "raster_render";
     const uint32_t area = (1u << layout->grid.shift_x) * (1u << layout->grid.shift_y);
-    const bool thorough =
-        raster->channels != 3 || outputs->median_depth || gsc__wants_statistics(outputs);
-    const uint32_t bin_count = (uint32_t)layout->grid.bins;
+    const enum gsc__gpu_kernel kernel = blend_kernel(raster, outputs);
+    const bool any = kernel == GSC__KERNEL_blend_any;
     const uint32_t blocks =
-        gsc__gpu_blend_blocks(layout, gsc__gpu_of(context)->device.multiprocessors);
+        any ? (uint32_t)layout->grid.bins * (area / 256)
+            : gsc__gpu_blend_blocks(layout, gsc__gpu_of(context)->device.multiprocessors);
     for (uint32_t round = 0; round < bins->rounds; ++round) {
         GSC__TRY(gsc__gpu_bins_fill(context, layout, frame, bins, round, stream, function));
+        if (statistics && round == 0)
+            GSC__TRY(gsc__gpu_statistics_begin(context, raster, index, outputs, statistics, layout,
+                                               blend, stream));
         blend->band = bins->bands + round;
-        if (thorough)
-            GSC__TRY(LAUNCH(blend_any, bin_count * (area / 256), 256, *blend));
-        else if (outputs->depth || outputs->inv_depth)
-            GSC__TRY(LAUNCH(blend_depths, blocks, GSC__BLEND_BLOCK, *blend));
-        else
-            GSC__TRY(LAUNCH(blend, blocks, GSC__BLEND_BLOCK, *blend));
+        GSC__TRY(gsc__gpu_launch(context, kernel, blocks, any ? 256 : GSC__BLEND_BLOCK, blend,
+                                 sizeof *blend, stream, function));
     }
     return GSC_OK;
 }
 
-/* Records of the visible Gaussians, and their order by depth. */
+/* With statistics: in the scratch, which is free once the lists of a single round are made
+ * and large enough as a rule, else in memory of their own. */
+static gsc_status blend_frame(gsc_context *context, const gsc__raster *raster, int32_t index,
+                              const gsc__raster_buffers *buffers,
+                              const gsc__raster_outputs *outputs, const gsc__gpu_layout *layout,
+                              const gsc__gpu_frame *frame, gsc__gpu_bins *bins, gsc_k_blend *blend,
+                              void *stream) {
+    if (!gsc__wants_statistics(outputs))
+        return blend_bands(context, raster, index, outputs, layout, frame, bins, NULL, blend,
+                           stream);
+    const size_t bytes = gsc__gpu_statistics_bytes(layout);
+    void *own = NULL, *memory = buffers->scratch;
+    if (bins->rounds > 1 || bytes > buffers->scratch_bytes) {
+        GSC__TRY(gsc__context_alloc(context, bytes, "raster_render: statistics", stream, &own));
+        memory = own;
+    }
+    gsc_status status =
+        blend_bands(context, raster, index, outputs, layout, frame, bins, memory, blend, stream);
+    if (status == GSC_OK)
+        status = gsc__gpu_statistics_finish(context, raster, index, outputs, blend, stream);
+    gsc__context_release(context, own, bytes, stream);
+    return status;
+}
+
+/* Records of the visible Gaussians, their order by depth, and the plan. */
 static gsc_status make_records(gsc_context *context, const gsc__raster *raster, int32_t index,
-                               const gsc__raster_buffers *buffers,
                                const gsc__raster_outputs *outputs, const gsc__gpu_layout *layout,
-                               const gsc__gpu_frame *frame, void *stream) {
+                               const gsc__gpu_frame *frame, const gsc__gpu_bins *bins,
+                               int64_t *overflow, void *stream) {
     static const char function[] = "raster_render";
-    const gsc_k_project project = project_args(raster, index, outputs, layout, frame);
     const uint32_t blocks = gsc__gpu_pieces(raster->gaussians, GSC__RECORD_PIECES * GSC__PIECE);
-    const size_t needed = gsc__gpu_sort_scratch_bytes(layout);
-    if (needed > buffers->scratch_bytes)
-        return gsc__fail(GSC_ERROR_BUFFER_TOO_SMALL,
-                         "%s: scratch has %zu bytes, expected at least %zu", function,
-                         buffers->scratch_bytes, needed);
+    gsc_k_project project = project_args(raster, index, outputs, layout, frame);
+    project.plan = gsc__gpu_plan_args(layout, frame, bins, overflow, index > 0);
     GSC__TRY(LAUNCH(records, blocks, GSC__PIECE, project));
-    return gsc__gpu_sort_depths(context, layout, frame, buffers->scratch, stream, function);
+    if (bins->rounds > 1 || blocks == 0)
+        GSC__TRY(gsc__gpu_bins_plan(context, layout, frame, bins, &project.plan, true, stream,
+                                    function));
+    return gsc__gpu_sort_depths(context, frame, bins, stream, function);
 }
 
 static gsc_status render_frame(gsc_context *context, const gsc__raster *raster, int32_t index,
@@ -281,19 +267,21 @@ static gsc_status render_frame(gsc_context *context, const gsc__raster *raster, 
     gsc__gpu_frame frame;
     gsc__gpu_bins bins;
     gsc__gpu_frame_open(layout, buffers, index, &frame);
-    GSC__TRY(make_records(context, raster, index, buffers, outputs, layout, &frame, stream));
-    GSC__TRY(gsc__gpu_bins_plan(context, layout, &frame, buffers, info, true, overflow, index > 0,
-                                &bins, stream, function));
+    GSC__TRY(gsc__gpu_bins_begin(layout, &frame, buffers, info, &bins, function));
+    const size_t needed = gsc__gpu_bins_scratch_bytes(layout, bins.capacity);
+    if (needed > buffers->scratch_bytes)
+        return gsc__fail(GSC_ERROR_BUFFER_TOO_SMALL,
+                         "%s: scratch has %zu bytes, expected at least %zu", function,
+                         buffers->scratch_bytes, needed);
+    gsc__gpu_bins_work_space(layout, buffers->scratch, &bins);
+    GSC__TRY(gsc__gpu_bins_clear(context, &bins, stream, function));
+    GSC__TRY(
+        make_records(context, raster, index, outputs, layout, &frame, &bins, overflow, stream));
     gsc_k_blend blend = blend_args(raster, index, outputs, layout, &frame, &bins);
     GSC__TRY(gsc__gpu_background(context, raster, index, layout, buffers->state, stream, function,
                                  &blend.background));
-    const bool statistics = gsc__wants_statistics(outputs);
-    if (statistics)
-        GSC__TRY(
-            begin_statistics(context, raster, index, outputs, bins.rest, layout, &blend, stream));
-    GSC__TRY(blend_bands(context, raster, outputs, layout, &frame, &bins, &blend, stream));
-    if (!statistics) return GSC_OK;
-    return finish_statistics(context, raster, index, outputs, &blend, stream);
+    return blend_frame(context, raster, index, buffers, outputs, layout, &frame, &bins, &blend,
+                       stream);
 }
 
 gsc_status gsc__gpu_raster_render(gsc_context *context, const gsc__raster *raster,
@@ -311,6 +299,31 @@ gsc_status gsc__gpu_raster_render(gsc_context *context, const gsc__raster *raste
         GSC__TRY(
             render_frame(context, raster, c, buffers, outputs, &layout, info, overflow, stream));
     return GSC_OK;
+}
+
+/* The counts travel to the host while the frame is drawn. */
+gsc_status gsc__gpu_raster_draw(gsc_context *context, const gsc__raster *raster,
+                                const gsc__raster_buffers *buffers,
+                                const gsc__raster_outputs *outputs, const gsc_raster_info *expected,
+                                gsc_raster_info *found, void *stream) {
+    static const char function[] = "raster_draw";
+    gsc__gpu_layout layout;
+    gsc__gpu_frame frame;
+    gsc__gpu_header header;
+    gsc__gpu_reading reading;
+    frame_totals totals = {0, 1, 0, 0};
+    GSC__TRY(gsc__gpu_raster_project(context, raster, buffers, outputs, NULL, stream));
+    gsc__gpu_layout_plan(raster, 0, &layout);
+    gsc__gpu_frame_open(&layout, buffers, 0, &frame);
+    GSC__TRY(gsc__gpu_read_begin(context, &reading, frame.header, sizeof header, stream, function));
+    gsc_status status =
+        gsc__gpu_raster_render(context, raster, buffers, outputs, expected, NULL, stream);
+    gsc_status waited = gsc__gpu_read_end(context, &reading, sizeof header, function);
+    if (status != GSC_OK) return status;
+    GSC__TRY(waited);
+    memcpy(&header, reading.data, sizeof header);
+    GSC__TRY(add_header(&header, &totals));
+    return fill_info(context, raster, &totals, found);
 }
 
 gsc_status gsc__gpu_mark_visible(gsc_context *context, const gsc__raster *raster, uint8_t *visible,

@@ -33,9 +33,9 @@ static void plan_state(const gsc__raster *raster, gsc__gpu_layout *layout) {
     layout->offsets = cut.at;
     gsc__gpu_take(&cut, ((size_t)layout->grid.bins + 1) * sizeof(uint64_t));
     layout->final_t = cut.at;
-    gsc__gpu_take(&cut, (size_t)layout->pixels * sizeof(float));
+    gsc__gpu_take(&cut, layout->keeps ? (size_t)layout->pixels * sizeof(float) : 0);
     layout->walked = cut.at;
-    gsc__gpu_take(&cut, (size_t)layout->pixels * sizeof(uint32_t));
+    gsc__gpu_take(&cut, layout->keeps ? (size_t)layout->pixels * sizeof(uint32_t) : 0);
     layout->camera_bytes = cut.at;
     layout->bytes = cut.at * (size_t)raster->cameras;
 }
@@ -50,7 +50,11 @@ static void plan_records(const gsc__raster *raster, int64_t visible, gsc__gpu_la
     layout->order = cut.at;
     gsc__gpu_take(&cut, room * sizeof(uint32_t));
     layout->gates = cut.at;
-    gsc__gpu_take(&cut, room);
+    gsc__gpu_take(&cut, layout->keeps ? room : 0);
+    layout->band = cut.at;
+    gsc__gpu_take(&cut, sizeof(gsc__gpu_band));
+    layout->bin_order = cut.at;
+    gsc__gpu_take(&cut, ((size_t)layout->grid.bins + 1) * sizeof(uint32_t));
     layout->part_bytes = cut.at;
     layout->lists = cut.at * (size_t)raster->cameras;
 }
@@ -67,6 +71,7 @@ void gsc__gpu_layout_plan(const gsc__raster *raster, int64_t visible, gsc__gpu_l
     layout->gaussians = raster->gaussians;
     layout->cameras = raster->cameras;
     layout->pixels = (int64_t)raster->width * raster->height;
+    layout->keeps = !(raster->flags & GSC_RASTER_FORWARD_ONLY);
     plan_state(raster, layout);
     plan_records(raster, visible, layout);
     const uint64_t own[4] = {GSC__GPU_STATE_MAGIC, sizeof(gsc__gpu_record),
@@ -85,15 +90,19 @@ void gsc__gpu_frame_open(const gsc__gpu_layout *layout, const gsc__raster_buffer
     frame->seen = (uint32_t *)(void *)(base + layout->seen);
     frame->firsts = (uint32_t *)(void *)(base + layout->firsts);
     frame->offsets = (uint64_t *)(void *)(base + layout->offsets);
-    frame->final_t = (float *)(void *)(base + layout->final_t);
-    frame->walked = (uint32_t *)(void *)(base + layout->walked);
+    if (layout->keeps) {
+        frame->final_t = (float *)(void *)(base + layout->final_t);
+        frame->walked = (uint32_t *)(void *)(base + layout->walked);
+    }
     if (!buffers->intersections) return;
     base = (unsigned char *)buffers->intersections + (size_t)camera * layout->part_bytes;
     frame->room = (uint32_t)layout->room;
     frame->records = (gsc__gpu_record *)(void *)base;
     frame->depths = (float *)(void *)(base + layout->depths);
     frame->order = (uint32_t *)(void *)(base + layout->order);
-    frame->gates = base + layout->gates;
+    if (layout->keeps) frame->gates = base + layout->gates;
+    frame->band = (gsc__gpu_band *)(void *)(base + layout->band);
+    frame->bin_order = (uint32_t *)(void *)(base + layout->bin_order);
 }
 
 gsc_status gsc__gpu_background(gsc_context *context, const gsc__raster *raster, int32_t index,

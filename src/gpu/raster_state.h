@@ -18,8 +18,9 @@ typedef struct gsc__gpu_layout {
     int32_t cameras;
     size_t camera, background, seen, firsts, offsets, final_t, walked; /* bytes, in state */
     size_t camera_bytes, bytes;
-    size_t depths, order, gates; /* bytes, in a camera's part of intersections */
-    size_t part_bytes, lists;    /* of such a part; where the lists begin */
+    size_t depths, order, gates, band, bin_order; /* bytes, in a camera's part of intersections */
+    bool keeps;                                   /* something for a backward pass */
+    size_t part_bytes, lists;                     /* of such a part; where the lists begin */
     uint64_t hash;
 } gsc__gpu_layout;
 

@@ -36,6 +36,17 @@ size_t gsc__gpu_sort_bytes(int64_t limit, uint32_t bits) {
     return sizeof(gsc__gpu_sort_board) + 2 * states_bytes(limit, bits);
 }
 
+/* The board and the first states: those of later passes are cleared on the way. */
+size_t gsc__gpu_sort_zeroed_bytes(int64_t limit, uint32_t bits) {
+    return sizeof(gsc__gpu_sort_board) + states_bytes(limit, bits);
+}
+
+static enum gsc__gpu_kernel kernel_of(uint32_t key_bytes) {
+    return key_bytes == 2   ? GSC__KERNEL_sort16
+           : key_bytes == 4 ? GSC__KERNEL_sort
+                            : GSC__KERNEL_sort64;
+}
+
 gsc_status gsc__gpu_sort(gsc_context *context, const gsc__gpu_sort_args *sort, void *stream,
                          const char *function) {
     const uint32_t passes = gsc__gpu_sort_passes(sort->bits);
@@ -64,8 +75,9 @@ gsc_status gsc__gpu_sort(gsc_context *context, const gsc__gpu_sort_args *sort, v
     uint32_t grid = BLOCKS * (uint32_t)gsc__gpu_of(context)->device.multiprocessors;
     const int64_t work = pieces(limit, GSC__SORT_BLOCK * GSC__SORT_FEWEST_ROUNDS) * passes;
     if (grid > work) grid = (uint32_t)work;
-    GSC__TRY(gsc__gpu_memset(context, sort->scratch, 0, sizeof(gsc__gpu_sort_board) + bytes, stream,
-                             function));
-    return gsc__gpu_launch(context, sort->bits > 32 ? GSC__KERNEL_sort64 : GSC__KERNEL_sort, grid,
-                           GSC__SORT_BLOCK, &args, sizeof args, stream, function);
+    if (!sort->zeroed)
+        GSC__TRY(gsc__gpu_memset(context, sort->scratch, 0,
+                                 gsc__gpu_sort_zeroed_bytes(limit, sort->bits), stream, function));
+    return gsc__gpu_launch(context, kernel_of(sort->key_bytes), grid, GSC__SORT_BLOCK, &args,
+                           sizeof args, stream, function);
 }

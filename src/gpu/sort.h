@@ -7,11 +7,11 @@
 #include "../../cuda/sort_kernels.h"
 #include "gpu.h"
 
-/* Sorts values by keys below 2^bits, of 64 bits if there are more than 32.  Arrays hold
- * length.limit elements. */
+/* Sorts values by keys below 2^bits.  Arrays hold length.limit elements. */
 typedef struct gsc__gpu_sort_args {
     gsc__gpu_length length;
     uint32_t bits;
+    uint32_t key_bytes; /* 2, 4 or 8 */
     const void *keys;
     const uint32_t *values; /* or NULL: the positions */
     uint32_t values_below;  /* larger ones become the largest below it; 0: any */
@@ -21,6 +21,7 @@ typedef struct gsc__gpu_sort_args {
     uint32_t *out_values;
     uint32_t *work_values;
     void *scratch; /* gsc__gpu_sort_bytes */
+    bool zeroed;   /* the first gsc__gpu_sort_zeroed_bytes of scratch are zero already */
 } gsc__gpu_sort_args;
 
 /* Values other than NULL may be where they are read before that is written over: in
@@ -28,7 +29,8 @@ typedef struct gsc__gpu_sort_args {
 uint32_t gsc__gpu_sort_passes(uint32_t bits);
 /* Scratch for at most so many keys. */
 size_t gsc__gpu_sort_bytes(int64_t limit, uint32_t bits);
-/* Two operations on the stream: a fill and a launch. */
+size_t gsc__gpu_sort_zeroed_bytes(int64_t limit, uint32_t bits);
+/* A launch, after a fill if scratch is not zeroed. */
 gsc_status gsc__gpu_sort(gsc_context *context, const gsc__gpu_sort_args *sort, void *stream,
                          const char *function);
 

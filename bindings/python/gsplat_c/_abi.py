@@ -3,7 +3,7 @@
 # name: value
 CONSTANTS = {
     "GSC_ABI_MAJOR": 1,
-    "GSC_ABI_MINOR": 0,
+    "GSC_ABI_MINOR": 1,
     "GSC_OK": 0,
     "GSC_ERROR_INVALID_ARGUMENT": 1,
     "GSC_ERROR_SHAPE": 2,
@@ -34,6 +34,7 @@ CONSTANTS = {
     "GSC_RASTER_GRAD2D_NDC": 32,
     "GSC_RASTER_COMPAT_3DGS": 64,
     "GSC_RASTER_DETERMINISTIC": 128,
+    "GSC_RASTER_FORWARD_ONLY": 1024,
     "GSC_SSIM_VALID": 1,
     "GSC_ADAM_DECOUPLED": 1,
 }
@@ -291,6 +292,8 @@ FUNCTIONS = {
     "gsc_raster_sizes": ("i", "ppp"),
     "gsc_raster_project": ("i", "pppppp"),
     "gsc_raster_render": ("i", "ppppppp"),
+    "gsc_raster_forecast": ("i", "ppp"),
+    "gsc_raster_draw": ("i", "pppppp"),
     "gsc_raster_backward": ("i", "pppppp"),
     "gsc_raster_forward": ("i", "ppppp"),
     "gsc_raster_backward_saved": ("i", "ppppp"),

@@ -25,6 +25,8 @@ _INFO = Descriptor("gsc_raster_info")
 _GRADS = Descriptor("gsc_raster_grads")
 
 _forward = lib.gsc_raster_forward
+_FORWARD_ONLY = CONSTANTS["GSC_RASTER_FORWARD_ONLY"]
+_TOO_SMALL = CONSTANTS["GSC_ERROR_BUFFER_TOO_SMALL"]
 
 _UPSTREAM = ("color", "alpha", "depth", "inv_depth")
 GRAD_NAMES = tuple(name for name in _GRADS.fields[1:] if name not in _UPSTREAM)
@@ -133,10 +135,11 @@ def rasterize(
         "deterministic": deterministic,
     }
     with Call("rasterize") as block:
-        start = _Start(block, args, outputs, out, stream)
-        status = _forward(start.context, start.args, start.outputs, None, start.stream)
-        if status:
-            fail(status)
+        start = _Start(block, args, outputs, out, stream, _FORWARD_ONLY)
+        if start.device[0] == CPU or stream is not None:
+            check(_forward(start.context, start.args, start.outputs, None, start.stream))
+        else:
+            _draw(block, start, None, True)
         return RasterOutputs(convert(start.arrays, start.values, start.like, out))
 
 
@@ -145,7 +148,7 @@ class _Start:
 
     __slots__ = ("arrays", "like", "device", "context", "stream", "args", "values", "outputs")
 
-    def __init__(self, block, args, outputs, out, stream):
+    def __init__(self, block, args, outputs, out, stream, flags=0):
         like = args["means"]
         self.like = like
         self.arrays = arrays = principal(like, "means")
@@ -153,7 +156,7 @@ class _Start:
         self.context = context(device)
         self.stream = block.stream = arrays.stream(device) if stream is None else stream
         double = arrays.is_double(like)
-        self.args = pack_args(block, double, **args)
+        self.args = pack_args(block, double, flags, **args)
         if "color" not in outputs and not (out and "color" in out):
             raise argument_error("INVALID_ARGUMENT", "outputs has no 'color', which is required")
         self.values, addresses = make_outputs(
@@ -210,32 +213,55 @@ def rasterize_forward(
     with Call("rasterize_forward") as block:
         start = _Start(block, args, outputs, out, stream)
         arrays, like = start.arrays, start.like
-        info = _INFO.pack(block, *[0] * (len(_INFO.fields) - 1))
-        status = lib.gsc_raster_sizes(start.context, start.args, info)
-        if status:
-            fail(status)
-        plan = _plan(block, info)
-        state = arrays.bytes(plan["state_bytes"], like)
-        state_view = _bytes_view(block, start, state, "state", plan["state_bytes"])
-        memory, scratch = _scratch(block, start, plan["forward_scratch_bytes"])
-        status = lib.gsc_raster_project(start.context, start.args,
-                                        _BUFFERS.pack(block, state_view, 0, scratch),
-                                        start.outputs, info, start.stream)
-        del memory  # so that what follows can have it
-        if status:
-            fail(status)
-        plan = _plan(block, info)
-        size = _list_bytes(plan, max_intersections_bytes)
-        lists = arrays.bytes(size, like)
-        lists_view = _bytes_view(block, start, lists, "intersections", size)
-        memory, scratch = _scratch(block, start, plan["forward_scratch_bytes"])
-        buffers = _BUFFERS.pack(block, state_view, lists_view, scratch)
-        status = lib.gsc_raster_render(start.context, start.args, buffers, start.outputs, info, 0,
-                                       start.stream)
-        if status:
-            fail(status)
+        state, lists, info = _draw(block, start, max_intersections_bytes, stream is None)
         values = convert(arrays, start.values, like, out)
         return RasterOutputs(values), SavedRaster(state, lists, _INFO.unpack(block, info))
+
+
+def _draw(block, start, limit, lend):
+    """Both steps in memory of the caller's framework: (state, intersections, info's address).
+
+    Where earlier frames tell how large this one may be, nothing waits between the steps.
+    lend: scratch comes from the framework too, whose current stream it then is."""
+    arrays, like = start.arrays, start.like
+    info = _INFO.pack(block, *[0] * (len(_INFO.fields) - 1))
+    check(lib.gsc_raster_forecast(start.context, start.args, info))
+    plan = _plan(block, info)
+    state = arrays.bytes(plan["state_bytes"], like)
+    state_view = _bytes_view(block, start, state, "state", plan["state_bytes"])
+    if plan["visible"] and limit is None:
+        buffers, lists, memory = _buffers(block, start, plan, state_view, limit, lend)
+        status = lib.gsc_raster_draw(start.context, start.args, buffers, start.outputs, info,
+                                     start.stream)
+        if status != _TOO_SMALL:
+            check(status)
+            return state, lists, info
+        del lists, memory
+    else:
+        memory, scratch = _scratch(block, start, plan["forward_scratch_bytes"], lend)
+        check(lib.gsc_raster_project(start.context, start.args,
+                                     _BUFFERS.pack(block, state_view, 0, scratch),
+                                     start.outputs, info, start.stream))
+        del memory  # so that what follows can have it
+    buffers, lists, memory = _buffers(block, start, _plan(block, info), state_view, limit,
+                                      lend)
+    check(lib.gsc_raster_render(start.context, start.args, buffers, start.outputs, info, 0,
+                                start.stream))
+    return state, lists, info
+
+
+def _buffers(block, start, plan, state_view, limit, lend):
+    """What render needs: the buffers' address, the intersections, and memory to hold on to."""
+    size = _list_bytes(plan, limit)
+    lists = start.arrays.bytes(size, start.like)
+    lists_view = _bytes_view(block, start, lists, "intersections", size)
+    memory, scratch = _scratch(block, start, plan["forward_scratch_bytes"], lend)
+    return _BUFFERS.pack(block, state_view, lists_view, scratch), lists, memory
+
+
+def check(status):
+    if status:
+        fail(status)
 
 
 def _plan(block, info):
@@ -247,10 +273,10 @@ def _list_bytes(plan, limit):
     return whole if limit is None else max(min(whole, limit), plan["intersections_min_bytes"])
 
 
-def _scratch(block, start, size):
-    """Scratch memory from torch's allocator on a GPU and its view; else NULL, the library's
-    own.  Freed while the device still uses it: the allocator goes by streams, too."""
-    if start.device[0] == CPU or not size:
+def _scratch(block, start, size, lend):
+    """Scratch memory from the framework's allocator on a GPU and its view; else NULL, the
+    library's own.  Freed while the device still uses it: the allocator goes by streams, too."""
+    if start.device[0] == CPU or not size or not lend:
         return None, 0
     memory = start.arrays.bytes(size, start.like)
     return memory, _bytes_view(block, start, memory, "scratch", size)
@@ -258,7 +284,8 @@ def _scratch(block, start, size):
 
 def _bytes_view(block, start, memory, name, size):
     """The view of what arrays.bytes() made, which needs none of the checks of others' arrays."""
-    return block.tensor(name, start.arrays.address(memory), start.device, (1, 8), (size,))
+    address = adapter(memory, name).address(memory)
+    return block.tensor(name, address, start.device, (1, 8), (size,))
 
 
 def rasterize_backward(
@@ -301,7 +328,8 @@ def rasterize_backward(
         like = args["means"]
         arrays = principal(like, "means")
         device = arrays.device(like)
-        block.stream = stream = arrays.stream(device) if stream is None else stream
+        lend = stream is None
+        block.stream = stream = arrays.stream(device) if lend else stream
         double = arrays.is_double(like)
         flags = ((CONSTANTS["GSC_RASTER_GRAD_ADD"] if grad_add else 0)
                  | (CONSTANTS["GSC_RASTER_GRAD2D_NDC"] if grad2d_ndc else 0))
@@ -315,10 +343,18 @@ def rasterize_backward(
         for name, value in zip(_UPSTREAM, (grad_color, grad_alpha, grad_depth, grad_inv_depth)):
             addresses[name] = pack(block, value, f"grad_{name}")
         grads = _GRADS.pack_named(block, addresses)
+        info = _INFO.pack(block, *saved.info)
+        memory, scratch = None, 0
+        if device[0] != CPU and lend:
+            sizes = _INFO.pack(block, *saved.info)
+            check(lib.gsc_raster_sizes(context(device), packed, sizes))  # deterministic takes more
+            size = _plan(block, sizes)["backward_scratch_bytes"]
+            memory = arrays.bytes(size, like)
+            scratch = block.tensor("scratch", adapter(memory, "scratch").address(memory), device,
+                                   (1, 8), (size,))
         buffers = _BUFFERS.pack(
             block, _saved_buffer(block, saved.state, "state", arrays, like),
-            _saved_buffer(block, saved.intersections, "intersections", arrays, like), 0)
-        info = _INFO.pack(block, *saved.info)
+            _saved_buffer(block, saved.intersections, "intersections", arrays, like), scratch)
         status = lib.gsc_raster_backward(context(device), packed, buffers, info, grads, stream)
         if status:
             fail(status)

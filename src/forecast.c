@@ -1,0 +1,73 @@
+#include "forecast.h"
+
+#include <string.h>
+
+/* Views of one scene differ, so that an expectation follows larger frames at once, a little
+ * beyond them, and smaller ones slowly: a frame that does not fit is drawn in a second
+ * attempt, one that is smaller takes memory that the larger one took before.  Other numbers
+ * of Gaussians are another state of the scene: expected in proportion, then counted anew. */
+#define RESERVE 16 /* of which one more than a frame that was larger than expected */
+#define DECAY 32   /* of which one part of the difference to a smaller frame is given up */
+#define ALIKE 2    /* times as many Gaussians, or as few, tell nothing */
+
+void gsc__forecasts_open(gsc__forecasts *forecasts) {
+    memset(forecasts, 0, sizeof *forecasts);
+    gsc__mutex_init(&forecasts->mutex);
+}
+
+void gsc__forecasts_close(gsc__forecasts *forecasts) {
+    gsc__mutex_destroy(&forecasts->mutex);
+}
+
+static gsc__forecast *find(gsc__forecasts *forecasts, const gsc__raster *raster) {
+    for (int i = 0; i < GSC__FORECASTS; ++i) {
+        gsc__forecast *entry = &forecasts->entries[i];
+        if (entry->gaussians > 0 && entry->width == raster->width &&
+            entry->height == raster->height)
+            return entry;
+    }
+    return NULL;
+}
+
+/* Rounded up, in double: exact enough for memory. */
+static int64_t in_proportion(int64_t value, int64_t gaussians, int64_t before) {
+    if (gaussians == before) return value;
+    return (int64_t)((double)value * (double)gaussians / (double)before) + 1;
+}
+
+void gsc__forecast_read(gsc__forecasts *forecasts, const gsc__raster *raster,
+                        gsc_raster_info *info) {
+    const int64_t n = raster->gaussians;
+    info->visible = info->intersections = 0;
+    if (raster->cameras != 1) return;
+    gsc__mutex_lock(&forecasts->mutex);
+    const gsc__forecast *entry = find(forecasts, raster);
+    if (entry && n / ALIKE <= entry->gaussians && entry->gaussians / ALIKE <= n) {
+        info->visible = in_proportion(entry->visible, n, entry->gaussians);
+        info->intersections = in_proportion(entry->intersections, n, entry->gaussians);
+        if (info->visible > n) info->visible = n;
+    }
+    gsc__mutex_unlock(&forecasts->mutex);
+}
+
+static int64_t follow(int64_t expected, int64_t found, bool same_scene) {
+    if (!same_scene) return found;
+    if (found > expected) return found + found / RESERVE;
+    return expected - (expected - found) / DECAY;
+}
+
+void gsc__forecast_note(gsc__forecasts *forecasts, const gsc__raster *raster,
+                        const gsc_raster_info *info) {
+    if (raster->cameras != 1 || raster->gaussians == 0) return;
+    gsc__mutex_lock(&forecasts->mutex);
+    gsc__forecast *entry = find(forecasts, raster);
+    if (!entry) {
+        entry = &forecasts->entries[forecasts->next++ % GSC__FORECASTS];
+        *entry = (gsc__forecast){.width = raster->width, .height = raster->height};
+    }
+    const bool same_scene = entry->gaussians == raster->gaussians;
+    entry->visible = follow(entry->visible, info->visible, same_scene);
+    entry->intersections = follow(entry->intersections, info->intersections, same_scene);
+    entry->gaussians = raster->gaussians;
+    gsc__mutex_unlock(&forecasts->mutex);
+}

@@ -1,0 +1,32 @@
+/* What the frames drawn before let expect of the next one, so that its buffers can be there
+ * before it is counted. */
+#ifndef GSC_FORECAST_H
+#define GSC_FORECAST_H
+
+#include "backend.h"
+#include "system.h"
+
+/* Frames of one image size; gaussians 0: none yet. */
+typedef struct gsc__forecast {
+    int32_t width, height;
+    int64_t gaussians, visible, intersections;
+} gsc__forecast;
+
+enum { GSC__FORECASTS = 8 };
+typedef struct gsc__forecasts {
+    gsc__mutex mutex;
+    uint32_t next; /* to be overwritten */
+    gsc__forecast entries[GSC__FORECASTS];
+} gsc__forecasts;
+
+void gsc__forecasts_open(gsc__forecasts *forecasts);
+void gsc__forecasts_close(gsc__forecasts *forecasts);
+/* Sets info's visible and intersections: 0 where nothing is known, and for several cameras,
+ * whose share of a list buffer one number does not tell. */
+void gsc__forecast_read(gsc__forecasts *forecasts, const gsc__raster *raster,
+                        gsc_raster_info *info);
+/* info: what project found. */
+void gsc__forecast_note(gsc__forecasts *forecasts, const gsc__raster *raster,
+                        const gsc_raster_info *info);
+
+#endif

@@ -1,0 +1,140 @@
+"""Frames drawn without a wait in between, in buffers sized by what earlier frames let expect."""
+
+import numpy as np
+import pytest
+import torch
+from conftest import to_cuda
+from scenes import camera, cases, gaussians, look_at, sh
+from steps import Steps, message
+
+import gsplat_c
+from gsplat_c import _raster
+
+CASES = dict(cases())
+ONE_CAMERA = [name for name, (args, _) in CASES.items() if np.asarray(args["view"]).ndim == 2]
+WIDTHS = iter(range(301, 4000))
+
+
+class Counted:
+    """The library, counting the calls of some functions."""
+
+    def __init__(self, library):
+        self._library, self.calls = library, []
+
+    def __getattr__(self, name):
+        self.calls.append(name)
+        return getattr(self._library, name)
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    counted = Counted(_raster.lib)
+    monkeypatch.setattr(_raster, "lib", counted)
+    return counted.calls
+
+
+def scene(count=3000, seed=1, size=0.08):
+    """A scene with an image size of its own, of which no frame was drawn yet."""
+    args = {**gaussians(count, seed, size=size), **camera(next(WIDTHS), 136), "sh": sh(count, 2, 5)}
+    return to_cuda(args)
+
+
+def in_steps(args, outputs):
+    """The frame without any expectation, in one piece."""
+    return gsplat_c.rasterize_forward(outputs=outputs, max_intersections_bytes=1 << 40, **args)
+
+
+@pytest.mark.parametrize("name", ONE_CAMERA)
+def test_the_same_bits(name, calls):
+    args, outputs = CASES[name]
+    args = to_cuda(args)
+    expected, saved = in_steps(args, outputs)
+    calls.clear()
+    drawn, drawn_saved = gsplat_c.rasterize_forward(outputs=outputs, **args)
+    alone = gsplat_c.rasterize(outputs=outputs, **args)
+    assert calls.count("gsc_raster_draw") == 2 and "gsc_raster_render" not in calls
+    assert drawn_saved.pairs == saved.pairs
+    for output in outputs:
+        assert torch.equal(getattr(drawn, output), getattr(expected, output)), output
+        assert torch.equal(getattr(alone, output), getattr(expected, output)), output
+
+
+def gradients(saved, args, color):
+    wrt = ["means", "opacities", "scales", "rotations", "sh"]
+    upstream = torch.linspace(-1, 1, color.numel(), device="cuda").reshape(color.shape)
+    return gsplat_c.rasterize_backward(saved, wrt=wrt, grad_color=upstream, deterministic=True,
+                                       **args)
+
+
+def test_gradients_of_a_frame_smaller_than_expected(calls):
+    args = scene()
+    few = {k: v.clone() if torch.is_tensor(v) else v for k, v in args.items()}
+    few["opacities"][::2] = 0
+    out, saved = in_steps(few, ("color",))
+    expected = gradients(saved, few, out.color)
+    in_steps(args, ("color",))
+    calls.clear()
+    out, saved = gsplat_c.rasterize_forward(**few)
+    assert "gsc_raster_draw" in calls and "gsc_raster_render" not in calls
+    found = gradients(saved, few, out.color)
+    for name in ("means", "opacities", "scales", "rotations", "sh"):
+        a, b = getattr(found, name), getattr(expected, name)
+        assert torch.allclose(a, b, rtol=1e-5, atol=1e-6 * float(b.abs().max())), name
+
+
+@pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize("larger", ["visible", "pairs"])
+def test_a_frame_larger_than_expected(larger, backward, calls):
+    args = scene()
+    small = {k: v.clone() if torch.is_tensor(v) else v for k, v in args.items()}
+    if larger == "visible":
+        small["opacities"][::2] = 0
+    else:
+        small["scales"] *= 0.1
+    in_steps(small, ("color",))
+    calls.clear()
+    if backward:
+        out, saved = gsplat_c.rasterize_forward(outputs=("color", "radii"), **args)
+    else:
+        out = gsplat_c.rasterize(outputs=("color", "radii"), **args)
+    assert calls.count("gsc_raster_draw") == calls.count("gsc_raster_render") == 1
+    expected, expected_saved = in_steps(args, ("color", "radii"))
+    assert torch.equal(out.color, expected.color) and torch.equal(out.radii, expected.radii)
+    if backward:
+        a, b = gradients(saved, args, out.color), gradients(expected_saved, args, out.color)
+        assert torch.equal(a.means, b.means) and torch.equal(a.sh, b.sh)
+    calls.clear()
+    gsplat_c.rasterize(**args)
+    assert "gsc_raster_render" not in calls  # the next one is expected
+
+
+def test_a_walk_around(calls):
+    args = scene(20000, size=0.03)
+    for angle in np.linspace(0, 6.28, 60):
+        view = look_at((2 * np.sin(angle), -0.3, -2 * np.cos(angle))).astype(np.float32)
+        args["view"] = torch.tensor(view, device="cuda")
+        color = gsplat_c.rasterize(**args).color
+        assert torch.equal(color, in_steps(args, ("color",))[0].color)
+    missed = calls.count("gsc_raster_render") - 60  # those of in_steps
+    assert missed <= 15
+
+
+def test_nothing_is_kept_without_backward():
+    args = scene()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    out, saved = gsplat_c.rasterize_forward(**args)
+    kept = torch.cuda.memory_allocated() - before
+    del out, saved
+    alone = gsplat_c.rasterize(**args)
+    assert torch.cuda.memory_allocated() - before < kept
+    assert alone.color.numel() * 4 <= torch.cuda.memory_allocated() - before + 512
+
+
+def test_one_that_keeps_nothing_has_no_backward():
+    steps = Steps(scene(), {}, flags=_raster._FORWARD_ONLY)
+    assert steps.sizes() == "GSC_OK", message()
+    state = torch.empty(steps.info["state_bytes"], dtype=torch.uint8, device="cuda")
+    assert steps.project(state) == "GSC_OK", message()
+    assert steps.backward(state, state, {}) == "GSC_ERROR_INVALID_ARGUMENT"
+    assert "GSC_RASTER_FORWARD_ONLY" in message()
