@@ -14,7 +14,8 @@
  *  Descriptors  start with struct_size.  Zero them and set struct_size (GSC_INIT
  *               does both).  Zero in any other field means its default.  Fields
  *               are only ever added at the end; a set field that this library
- *               does not know is an error, never ignored.
+ *               does not know is an error, never ignored.  Of a struct that is
+ *               filled in, as much is written as struct_size has room for.
  *  Streams      are CUDA stream handles passed as void *.  NULL or 0 is the
  *               legacy default stream.  CPU contexts take NULL.
  *  Blocking     no function waits for the device unless its comment says so.
@@ -156,7 +157,7 @@ enum { GSC_CONTEXT_SYNC_CHECK = 1u << 0 /* wait and check after every kernel; fo
 
 typedef struct gsc_context_desc {
     size_t struct_size;
-    uint32_t abi_version; /* GSC_ABI_VERSION */
+    uint32_t abi_version; /* GSC_ABI_VERSION; another major is refused */
     uint32_t flags;       /* GSC_CONTEXT_* */
     DLDevice device;
     const gsc_allocator *allocator; /* copied; NULL: see above */

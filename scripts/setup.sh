@@ -2,7 +2,7 @@
 # Installs what is missing for one purpose:
 #
 #   scripts/setup.sh demo     compiler, meson, ninja, cJSON, libpng
-#   scripts/setup.sh test     the same, cmocka, g++, valgrind, and .venv with
+#   scripts/setup.sh test     the same, cmocka, g++, valgrind, abidiff, and .venv with
 #                             numpy, pytest, jax, torch, NVRTC and the CUDA Runtime
 #   scripts/setup.sh lint     the same as demo, clang, clang-format and clang-tidy, and
 #                             .venv with the CUDA Runtime
@@ -50,6 +50,7 @@ missing_packages() {
     test)
         have_module cmocka || echo libcmocka-dev
         have readelf || echo binutils
+        have abidiff || echo abigail-tools
         have g++ || echo g++
         have valgrind || echo valgrind
         have_venv || echo python3-venv
@@ -68,11 +69,12 @@ list_for_other_systems() {
 Install these by your system's own means, then run the command again:
   all          a C11 compiler (gcc or clang), ninja, pkg-config, Python 3.9 or newer,
                meson 1.0 or newer, cJSON and libpng with their headers
-  make test    cmocka with its headers, binutils, g++, valgrind, Python's venv module
+  make test    cmocka with its headers, binutils, g++, valgrind, abidiff (libabigail), Python's
+               venv module
   make lint    clang, clang-format and clang-tidy
 Fedora:      gcc meson ninja-build pkgconf cjson-devel libpng-devel libcmocka-devel gcc-c++
-             valgrind clang clang-tools-extra
-Arch Linux:  base-devel meson ninja cjson libpng cmocka python valgrind clang
+             valgrind libabigail clang clang-tools-extra
+Arch Linux:  base-devel meson ninja cjson libpng cmocka python valgrind libabigail clang
 LIST
 }
 

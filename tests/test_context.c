@@ -57,10 +57,15 @@ static void versions(void **state) {
     desc.abi_version = GSC_ABI_VERSION + 1; /* a later minor */
     create();
     gsc_context_free(context);
-    desc.abi_version = 0;
-    expect(GSC_ERROR_ABI, "context_create: abi_version is 0x0, expected 0x10001 (major 1)");
-    desc.abi_version = 2u << 16;
-    expect(GSC_ERROR_ABI, "context_create: abi_version is 0x20000, expected 0x10001 (major 1)");
+    static const uint32_t others[] = {0, 2u << 16};
+    for (int i = 0; i < 2; ++i) {
+        char message[96];
+        snprintf(message, sizeof message,
+                 "context_create: abi_version is 0x%x, expected 0x%x (major 1)", others[i],
+                 GSC_ABI_VERSION);
+        desc.abi_version = others[i];
+        expect(GSC_ERROR_ABI, message);
+    }
     desc.abi_version = GSC_ABI_VERSION;
     desc.struct_size = 16;
     assert_int_equal(gsc_context_create(&desc, &context), GSC_ERROR_ABI);

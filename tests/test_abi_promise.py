@@ -1,0 +1,264 @@
+"""Programs of an earlier or a later minor version run with this library, and
+scripts/abi-check.sh notices what would break them."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from support import ROOT, run
+
+CLIENTS = ROOT / "tests/abi"
+BASELINES = sorted((ROOT / "abi").glob("[0-9]*"))
+STRICT = "-std=c11 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror".split()
+REFERENCE = ROOT / "tools/abi_reference.py"
+SONAME = "libgsplat_c.so.1"
+
+
+@pytest.fixture(autouse=True)
+def tools():
+    for tool in ("cc", "nm"):
+        if shutil.which(tool) is None:
+            pytest.skip(f"{tool} is not installed")
+
+
+def empty_library(folder, include, version_script, soname=SONAME):
+    """A library that looks like one with these headers to a linker and to abidiff."""
+    source, library = folder / "reference.c", folder / "libgsplat_c.so"
+    text = run(sys.executable, REFERENCE, include.parent, "--library")
+    source.write_text(text)
+    run("cc", "-std=c11", "-g", "-w", "-shared", "-fPIC", f"-I{include}", source,
+        f"-Wl,-soname,{soname}", f"-Wl,--version-script={version_script}", "-o", library)
+    return library
+
+
+# ------------------------------------------------------------------- programs
+
+
+def build(client, include, linked, folder):
+    program = folder / client.stem
+    run("cc", *STRICT, f"-I{include}", client, linked, "-lm", "-o", program)
+    return program
+
+
+def run_with(library, program, folder):
+    """Runs it with `library`, whatever that file is called, in the place of the soname."""
+    loaded = folder / "loaded"
+    loaded.mkdir()
+    (loaded / SONAME).symlink_to(library.resolve())
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(loaded)}
+    assert run(program, env=environment) == "ok\n"
+
+
+@pytest.mark.parametrize("base", BASELINES, ids=lambda path: path.name)
+def test_a_program_of_a_frozen_version_runs(base, library, tmp_path):
+    """Linked with the symbols of that day, too: nothing of today's is used but the library."""
+    client = CLIENTS / f"client_{base.name.replace('.', '_')}.c"
+    then = empty_library(tmp_path, base / "include", base / "libgsplat_c.map")
+    program = build(client, base / "include", then, tmp_path)
+    run_with(library, program, tmp_path)
+
+
+def test_the_program_of_1_0_uses_all_of_1_0(tmp_path):
+    base = ROOT / "abi/1.0"
+    then = empty_library(tmp_path, base / "include", base / "libgsplat_c.map")
+    program = build(CLIENTS / "client_1_0.c", base / "include", then, tmp_path)
+    wanted = {line.split()[-1] for line in run("nm", "-D", "--undefined-only", program).splitlines()}
+    offered = {line.split()[-1].replace("@@", "@")
+               for line in run("nm", "-D", "--defined-only", then).splitlines()
+               if " A " not in line}
+    assert len(offered) >= 25
+    assert offered <= wanted
+    source = (CLIENTS / "client_1_0.c").read_text() + (CLIENTS / "client_scene.h").read_text()
+    structs = re.findall(r"^\} (gsc_\w+);", (base / "include/gsplat_c.h").read_text(), flags=re.M)
+    assert [name for name in structs if name not in source] == []
+
+
+def test_the_program_of_1_0_compiles_with_todays_headers(library, tmp_path):
+    program = build(CLIENTS / "client_1_0.c", ROOT / "include", library, tmp_path)
+    run_with(library, program, tmp_path)
+
+
+def widened_headers(folder):
+    """Today's headers, with `uint64_t added_later[3]` at the end of every struct of theirs."""
+    shutil.copytree(ROOT / "include", folder / "include")
+    header = folder / "include/gsplat_c.h"
+    text, count = re.subn(r"^\} (gsc_\w+);", r"    uint64_t added_later[3];\n} \1;",
+                          header.read_text(), flags=re.M)
+    assert count >= 13
+    header.write_text(raise_minor(text))
+    return folder / "include"
+
+
+def raise_minor(text):
+    text, count = re.subn(r"(#define GSC_ABI_MINOR) (\d+)",
+                          lambda found: f"{found[1]} {int(found[2]) + 1}", text)
+    assert count == 1
+    return text
+
+
+@pytest.mark.parametrize("name", ["client_1_0", "client_newer"])
+def test_a_program_of_a_later_version_runs(name, library, tmp_path):
+    """With larger structs: served while what is new is zero, else refused in words."""
+    include = widened_headers(tmp_path)
+    program = build(CLIENTS / f"{name}.c", include, library, tmp_path)
+    run_with(library, program, tmp_path)
+
+
+# ---------------------------------------------------------------------- layout
+
+SYSTEMS = ["x86_64-linux-gnu", "aarch64-linux-gnu", "riscv64-linux-gnu", "x86_64-windows-msvc",
+           "x86_64-windows-gnu", "arm64-apple-macos"]
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_layout_is_the_same_on_every_64_bit_system(system, tmp_path):
+    if shutil.which("clang") is None:
+        pytest.skip("clang is not installed")
+    (tmp_path / "string.h").write_text("void *memset(void *, int, __SIZE_TYPE__);\n")
+    source = tmp_path / "asserts.c"
+    for base in BASELINES:
+        source.write_text(run(sys.executable, REFERENCE, base, "--asserts"))
+        run("clang", f"--target={system}", "-std=c11", "-ffreestanding", "-fsyntax-only", "-Wpadded",
+            "-Werror", f"-I{tmp_path}", f"-I{ROOT / 'include'}", source)
+
+
+# ------------------------------------------------------------------- abi-check
+
+
+def check(library, include):
+    result = subprocess.run(["sh", ROOT / "scripts/abi-check.sh", library, include],
+                            capture_output=True, text=True, check=False)
+    return result.returncode, result.stdout + result.stderr
+
+
+def needs_abidiff():
+    if shutil.which("abidiff") is None:
+        pytest.skip("abidiff is not installed")
+
+
+def test_library_and_headers_keep_the_promise(library):
+    needs_abidiff()
+    code, said = check(library, ROOT / "include")
+    assert code == 0, said
+    for base in BASELINES:
+        assert f"keeps what {base.name} promises" in said
+
+
+class Interface:
+    """A copy of the headers and the version script to be changed."""
+
+    def __init__(self, folder):
+        self.folder, self.soname = folder, SONAME
+        self.header = (ROOT / "abi/1.0/include/gsplat_c.h").read_text()
+        self.dlpack = (ROOT / "abi/1.0/include/gsplat_c/dlpack.h").read_text()
+        self.map = (ROOT / "abi/1.0/libgsplat_c.map").read_text()
+
+    def replace(self, old, new, where="header"):
+        text = getattr(self, where)
+        assert text.count(old) == 1, (old, text.count(old))
+        setattr(self, where, text.replace(old, new))
+
+    def drop(self, name):
+        declarations = re.findall(rf"GSC_API [^;]*\b{name}\([^;]*;", self.header)
+        self.replace(declarations[0], "")
+        self.replace(f"    {name};\n", "", "map")
+
+    def add(self, name):
+        self.replace("#ifdef __cplusplus\n}\n",
+                     f"GSC_API gsc_status {name}(gsc_context *context);\n#ifdef __cplusplus\n}}\n")
+        self.map += f"GSPLAT_C_1.1 {{ global: {name}; }} GSPLAT_C_1.0;\n"
+
+    def add_to_closed_node(self):
+        self.add("gsc_new")
+        self.header = raise_minor(self.header)
+        self.map = self.map.split("GSPLAT_C_1.1")[0].replace("global:", "global: gsc_new;")
+
+    def check(self):
+        include = self.folder / "include"
+        (include / "gsplat_c").mkdir(parents=True)
+        (include / "gsplat_c.h").write_text(self.header)
+        (include / "gsplat_c/dlpack.h").write_text(self.dlpack)
+        script = self.folder / "symbols.map"
+        script.write_text(self.map)
+        return check(empty_library(self.folder, include, script, self.soname), include)
+
+
+def move_to_another_node(interface):
+    interface.replace("    gsc_knn;\n", "", "map")
+    interface.map += "GSPLAT_C_1.1 { global: gsc_knn; } GSPLAT_C_1.0;\n"
+
+
+def another_soname(interface):
+    interface.soname = "libgsplat_c.so.2"
+
+
+def swap(old, new, where="header"):
+    return lambda interface: interface.replace(old, new, where)
+
+
+RADIUS = "    float radius_clip;          /* culled if the radius is at most this, pixels; 0: none */\n"
+STREAM = "GSC_API gsc_status gsc_knn(gsc_context *context, const gsc_knn_args *args, void *stream);"
+BREAKS = {
+    "a field removed": (swap(RADIUS, ""), "radius_clip"),
+    "a field inserted": (swap(RADIUS, "    float inserted;\n" + RADIUS), "radius_clip"),
+    "two fields swapped": (swap("float tan_fovx, tan_fovy;", "float tan_fovy, tan_fovx;"),
+                           "gsc_raster_args.tan_fovx"),
+    "a field's type": (swap("    int32_t sh_degree;  ", "    uint32_t sh_degree;  "), "sh_degree"),
+    "a field's width": (swap("    size_t group_stride;  ", "    uint32_t group_stride, more;  "),
+                        "group_stride"),
+    "what a field points to": (swap("const DLTensor *means;  ", "const float *means;  "), "means"),
+    "a callback's arguments": (swap("size_t bytes, size_t alignment,", "size_t bytes,"), "alloc"),
+    "an argument removed": (swap(STREAM, STREAM.replace(", void *stream", "")), "gsc_knn"),
+    "an argument's type": (swap("device_type, int32_t *count", "device_type, int64_t *count"),
+                           "gsc_device_count"),
+    "a result's type": (swap("GSC_API uint32_t gsplat", "GSC_API uint64_t gsplat"), "abi_version"),
+    "a function removed": (lambda interface: interface.drop("gsc_mark_visible"),
+                           "gsc_mark_visible"),
+    "a function in another version": (move_to_another_node, "gsc_knn"),
+    "a flag's value": (swap("PIXEL_LAST = 1u << 3", "PIXEL_LAST = 1u << 9"), "PIXEL_LAST is 8"),
+    "a status code's value": (swap("GSC_ERROR_LAYOUT = 4", "GSC_ERROR_LAYOUT = 17"),
+                              "GSC_ERROR_LAYOUT is 4"),
+    "the soname": (another_soname, "SONAME"),
+    "a tensor's layout": (swap("int32_t device_id;", "int64_t device_id;", "dlpack"), "DLDevice"),
+    "a device's number": (swap("kDLROCM = 10", "kDLROCM = 11", "dlpack"), "kDLROCM"),
+    "another major version": (swap("GSC_ABI_MAJOR 1", "GSC_ABI_MAJOR 2"), "major version 2"),
+}
+FREEZE = {
+    "a function added to a frozen version": (lambda interface: interface.add("gsc_new"), "gsc_new"),
+    "a function added to a closed node": (Interface.add_to_closed_node, "gsc_new@@GSPLAT_C_1.0"),
+    "a field added to a frozen version": (swap("} gsc_limits;", "    int64_t more;\n} gsc_limits;"),
+                                          "needs a new minor"),
+}
+
+
+@pytest.mark.parametrize("change", [*BREAKS, *FREEZE])
+def test_a_break_is_noticed(change, tmp_path):
+    needs_abidiff()
+    interface = Interface(tmp_path)
+    edit, named = {**BREAKS, **FREEZE}[change]
+    edit(interface)
+    if change in BREAKS:
+        interface.header = raise_minor(interface.header)  # which allows none of these
+    code, said = interface.check()
+    assert code == 1, said
+    assert named in said
+
+
+def test_a_later_minor_may_add(tmp_path):
+    needs_abidiff()
+    interface = Interface(tmp_path)
+    interface.header = raise_minor(interface.header)
+    interface.add("gsc_new")
+    for struct in ("gsc_raster_args", "gsc_limits", "gsc_adam_group", "gsc_raster_info",
+                   "gsc_allocator"):
+        interface.replace(f"}} {struct};", f"    uint64_t added_later[3];\n}} {struct};")
+    interface.replace("GSC_ADAM_DECOUPLED = 1u << 0", "GSC_ADAM_NEW = 2, GSC_ADAM_DECOUPLED = 1")
+    interface.replace("GSC_ERROR_INTERNAL = 16", "GSC_ERROR_INTERNAL = 16, GSC_ERROR_NEW = 17")
+    interface.replace("kDLROCM = 10", "kDLVulkan = 7, kDLROCM = 10", "dlpack")
+    code, said = interface.check()
+    assert code == 0, said
+    assert "ABI 1.1 keeps what 1.0 promises" in said
