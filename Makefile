@@ -1,6 +1,6 @@
 # The front door.  Everything here calls a script or meson; nothing is built by make.
 .POSIX:
-.PHONY: help demo test test-gpu bench wheel sanitize lint format setup clean
+.PHONY: help demo test test-gpu bench wheel docs sanitize lint format setup clean
 
 help:
 	@echo 'make demo      renders demo.png; SCENE=file.ply [CAMERAS=cameras.json] for a trained scene'
@@ -8,8 +8,10 @@ help:
 	@echo 'make test-gpu  runs the GPU tests on the library that make test built'
 	@echo 'make bench     times rendering; ARGS="..." are passed to gsplat-c bench'
 	@echo 'make wheel     the Python wheels and the source distribution, into dist/'
+	@echo 'make docs      the API reference as HTML, into build-docs/'
 	@echo 'make sanitize  the C tests under address and undefined-behaviour sanitizers'
-	@echo 'make lint      builds with gcc and clang, warnings being errors; clang-format; clang-tidy'
+	@echo 'make lint      builds with gcc and clang, warnings being errors; clang-format; clang-tidy;'
+	@echo '               doxygen'
 	@echo 'make format    formats the C sources in place'
 	@echo 'make setup     installs what the tests need'
 	@echo 'make clean     removes the build folders and dist; .venv stays'
@@ -34,6 +36,10 @@ wheel:
 	@sh scripts/setup.sh wheel
 	@sh scripts/wheel.sh
 
+docs:
+	@sh scripts/setup.sh docs
+	@sh scripts/docs.sh
+
 sanitize:
 	@sh scripts/setup.sh test
 	@sh scripts/sanitize.sh
@@ -49,4 +55,4 @@ setup:
 	@sh scripts/setup.sh test
 
 clean:
-	rm -rf build build-sanitize build-lint build-wheel dist demo.png
+	rm -rf build build-sanitize build-lint build-wheel build-docs dist demo.png

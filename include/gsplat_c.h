@@ -47,6 +47,7 @@
 #include <stdint.h>
 #include <string.h>
 
+/* What the library exports. */
 #if defined(_WIN32)
 #if defined(GSC_BUILDING_LIBRARY)
 #define GSC_API __declspec(dllexport)
@@ -60,6 +61,7 @@
 #else
 #define GSC_API
 #endif
+/* A result that must not be ignored. */
 #if defined(__GNUC__)
 #define GSC_CHECK __attribute__((warn_unused_result))
 #else
@@ -85,23 +87,23 @@ extern "C" {
 
 typedef int32_t gsc_status; /* an int, so that unknown codes stay valid values */
 enum {
-    GSC_OK = 0,
+    GSC_OK = 0,                     /* success */
     GSC_ERROR_INVALID_ARGUMENT = 1, /* required field missing, value out of range */
-    GSC_ERROR_SHAPE = 2,
-    GSC_ERROR_DTYPE = 3,
-    GSC_ERROR_LAYOUT = 4,      /* not dense row-major, or misaligned */
-    GSC_ERROR_DEVICE = 5,      /* tensor not on the context's device */
-    GSC_ERROR_ABI = 6,         /* struct_size or abi_version not understood */
-    GSC_ERROR_UNSUPPORTED = 7, /* valid, but not in this build or on this device */
-    GSC_ERROR_OUT_OF_MEMORY = 8,
-    GSC_ERROR_BUFFER_TOO_SMALL = 9,
-    GSC_ERROR_NO_DRIVER = 10, /* CUDA driver missing or too old */
-    GSC_ERROR_NO_DEVICE = 11,
+    GSC_ERROR_SHAPE = 2,            /* of a tensor */
+    GSC_ERROR_DTYPE = 3,            /* of a tensor */
+    GSC_ERROR_LAYOUT = 4,           /* not dense row-major, or misaligned */
+    GSC_ERROR_DEVICE = 5,           /* tensor not on the context's device */
+    GSC_ERROR_ABI = 6,              /* struct_size or abi_version not understood */
+    GSC_ERROR_UNSUPPORTED = 7,      /* valid, but not in this build or on this device */
+    GSC_ERROR_OUT_OF_MEMORY = 8,    /* of the host or the device */
+    GSC_ERROR_BUFFER_TOO_SMALL = 9, /* one of the caller's */
+    GSC_ERROR_NO_DRIVER = 10,       /* CUDA driver missing or too old */
+    GSC_ERROR_NO_DEVICE = 11,       /* no device of that number */
     GSC_ERROR_NO_KERNEL_IMAGE = 12, /* no code for this GPU and no JIT possible */
     GSC_ERROR_CUDA = 13,            /* see gsc_last_error_cuda() */
     GSC_ERROR_OVERFLOW = 14,        /* a size beyond gsc_context_limits */
     GSC_ERROR_STATE = 15,           /* saved state is of another call or build, or damaged */
-    GSC_ERROR_INTERNAL = 16
+    GSC_ERROR_INTERNAL = 16         /* a fault of the library's own */
 };
 /* "GSC_ERROR_SHAPE"; static text, also for codes that this library does not know. */
 GSC_API const char *gsc_status_name(gsc_status status);
@@ -133,6 +135,7 @@ GSC_API gsc_status gsc_device_report_json(DLDevice device, char *buffer, size_t 
  * keeps no tensor. */
 typedef struct gsc_context gsc_context;
 
+/* Levels of a log, each with all before it. */
 enum { GSC_LOG_ERROR = 1, GSC_LOG_WARNING = 2, GSC_LOG_INFO = 3, GSC_LOG_DEBUG = 4 };
 /* Called without any lock held; must not call back into the library. */
 typedef void gsc_log_fn(void *user, int32_t level, const char *message);
@@ -148,38 +151,46 @@ typedef void gsc_log_fn(void *user, int32_t level, const char *message);
  * nothing. */
 typedef struct gsc_allocator {
     size_t struct_size;
-    void *user;
+    void *user; /* handed to both, as it is */
+    /* data of at least `bytes` bytes on the device, for work queued on the stream. */
     void *(*alloc)(void *user, size_t bytes, size_t alignment, DLDevice device, void *stream);
+    /* What alloc gave, with the same bytes and device; work on it may still be queued on the
+     * stream. */
     void (*free)(void *user, void *data, size_t bytes, DLDevice device, void *stream);
 } gsc_allocator;
 
 enum { GSC_CONTEXT_SYNC_CHECK = 1u << 0 /* wait and check after every kernel; for debugging */ };
 
+/* What a context is made of. */
 typedef struct gsc_context_desc {
     size_t struct_size;
-    uint32_t abi_version; /* GSC_ABI_VERSION; another major is refused */
-    uint32_t flags;       /* GSC_CONTEXT_* */
-    DLDevice device;
+    uint32_t abi_version;           /* GSC_ABI_VERSION; another major is refused */
+    uint32_t flags;                 /* GSC_CONTEXT_* */
+    DLDevice device;                /* kDLCPU with id 0, or kDLCUDA */
     const gsc_allocator *allocator; /* copied; NULL: see above */
     gsc_log_fn *log;                /* NULL: silent */
-    void *log_user;
-    int32_t log_level;   /* most verbose level wanted; 0: GSC_LOG_WARNING */
-    int32_t cpu_threads; /* CPU device: 0: as many as the process may use */
+    void *log_user;                 /* handed to log, as it is */
+    int32_t log_level;              /* most verbose level wanted; 0: GSC_LOG_WARNING */
+    int32_t cpu_threads;            /* CPU device: 0: as many as the process may use */
 } gsc_context_desc;
 
+/* Every field at its default, for this device. */
 static inline void gsc_context_desc_init(gsc_context_desc *desc, DLDevice device) {
     memset(desc, 0, sizeof *desc);
     desc->struct_size = sizeof *desc;
     desc->abi_version = GSC_ABI_VERSION;
     desc->device = device;
 }
+/* The caller frees *context, which a failure sets to NULL. */
 GSC_API GSC_CHECK gsc_status gsc_context_create(const gsc_context_desc *desc,
                                                 gsc_context **context);
 /* NULL is fine.  No call on the context may be in progress. */
 GSC_API void gsc_context_free(gsc_context *context);
 
+/* The largest sizes that calls take. */
 typedef struct gsc_limits {
     size_t struct_size;
+    /* Of one call; max_pixels of one image. */
     int64_t max_gaussians, max_intersections, max_pixels, max_cameras;
     int32_t max_channels, max_sh_degree, max_knn_k, reserved;
 } gsc_limits;
@@ -229,8 +240,8 @@ enum {
  * or on the context's device. */
 typedef struct gsc_raster_args {
     size_t struct_size;
-    uint32_t flags; /* GSC_RASTER_* */
-    int32_t width, height;
+    uint32_t flags;             /* GSC_RASTER_* */
+    int32_t width, height;      /* of the image, pixels */
     int32_t sh_degree;          /* 0 to 4, with sh: the degree in use, sh may store more */
     float scale_modifier;       /* multiplies scales; 0: 1 */
     float tan_fovx, tan_fovy;   /* tan(fov / 2); required with projection */
@@ -257,6 +268,7 @@ typedef struct gsc_raster_args {
     const DLTensor *sh_dc; /* [N, 1, 3] with sh [N, K - 1, 3] (or NULL) for the rest */
 } gsc_raster_args;
 
+/* Where results go.  Only what is wanted is computed. */
 typedef struct gsc_raster_outputs {
     size_t struct_size;
     /* per pixel */
@@ -287,21 +299,21 @@ typedef struct gsc_raster_outputs {
  * each call; NULL: taken from the context's allocator. */
 typedef struct gsc_raster_buffers {
     size_t struct_size;
-    const DLTensor *state;
-    const DLTensor *intersections;
-    const DLTensor *scratch;
+    const DLTensor *state;         /* info.state_bytes */
+    const DLTensor *intersections; /* info.intersections_bytes, or less: see gsc_raster_render */
+    const DLTensor *scratch;       /* info's bytes for the step, or NULL */
 } gsc_raster_buffers;
 
 /* What forward has to tell backward besides the buffers.  Plain data. */
 typedef struct gsc_raster_info {
     size_t struct_size;
-    uint64_t layout;       /* opaque; backward refuses a state of another layout */
-    int64_t intersections; /* pairs of a tile and a Gaussian that reaches it */
-    size_t state_bytes;
+    uint64_t layout;                /* opaque; backward refuses a state of another layout */
+    int64_t intersections;          /* pairs of a tile and a Gaussian that reaches it */
+    size_t state_bytes;             /* of all cameras */
     size_t intersections_bytes;     /* for the whole frame at once */
     size_t intersections_min_bytes; /* for its fullest tile; below this render fails */
     size_t forward_scratch_bytes;   /* of the step that comes next */
-    size_t backward_scratch_bytes;
+    size_t backward_scratch_bytes;  /* of gsc_raster_backward */
     int64_t visible; /* the most Gaussians that one camera sees, at least 1; 0: not known,
                         every size is for all of them */
 } gsc_raster_info;
@@ -396,6 +408,7 @@ GSC_API gsc_status gsc_mark_visible(gsc_context *context, const gsc_raster_args 
  * non-finite coordinate has no neighbours and is nobody's: its row is -1, +inf
  * and its mean NaN. */
 
+/* Outputs that are NULL are not wanted. */
 typedef struct gsc_knn_args {
     size_t struct_size;
     uint32_t flags;             /* none yet */
@@ -407,8 +420,10 @@ typedef struct gsc_knn_args {
     const DLTensor *mean2;      /* out [M] mean of the squared distances */
     const DLTensor *scratch;    /* uint8, 256-byte aligned; NULL: from the context's allocator */
 } gsc_knn_args;
+/* Bytes of scratch for these args, whose tensors need no data. */
 GSC_API gsc_status gsc_knn_scratch_bytes(gsc_context *context, const gsc_knn_args *args,
                                          size_t *bytes);
+/* Writes the outputs that are given. */
 GSC_API gsc_status gsc_knn(gsc_context *context, const gsc_knn_args *args, void *stream);
 
 /* -------------------------------------------------------- SSIM and image loss
@@ -421,6 +436,7 @@ enum {
                                 an image smaller than the window is an error */
 };
 
+/* Both directions take the same struct; each reads and writes its own fields. */
 typedef struct gsc_ssim_args {
     size_t struct_size;
     uint32_t flags; /* GSC_SSIM_* */
@@ -438,6 +454,7 @@ typedef struct gsc_ssim_args {
     const DLTensor *grad_image;  /* backward out: same shape as image; overwritten */
     const DLTensor *grad_target; /* backward out */
 } gsc_ssim_args;
+/* Forward makes map and mean, backward the gradients by image and target. */
 GSC_API gsc_status gsc_ssim_forward(gsc_context *context, const gsc_ssim_args *args, void *stream);
 GSC_API gsc_status gsc_ssim_backward(gsc_context *context, const gsc_ssim_args *args, void *stream);
 
@@ -446,8 +463,8 @@ GSC_API gsc_status gsc_ssim_backward(gsc_context *context, const gsc_ssim_args *
  * over sum of m; 0 if the mask is empty); windows still see the whole image. */
 typedef struct gsc_image_loss_args {
     size_t struct_size;
-    uint32_t flags; /* GSC_SSIM_VALID */
-    int32_t window;
+    uint32_t flags;                          /* GSC_SSIM_VALID */
+    int32_t window;                          /* as in gsc_ssim_args */
     float sigma, c1, c2;                     /* as in gsc_ssim_args */
     float l1_weight, l2_weight, ssim_weight; /* the L1 + SSIM loss of 3DGS: 0.8, 0, 0.2 */
     float grad_scale;                        /* derivative by the loss; 0: 1 */
@@ -475,23 +492,26 @@ enum {
                                     it g += weight_decay p */
 };
 
+/* One parameter.  It and its moments are updated in place. */
 typedef struct gsc_adam_group {
     const DLTensor *parameter, *gradient, *moment1, *moment2; /* [N, ..], all one shape */
-    float lr;
-    float beta1, beta2; /* 0: 0.9 and 0.999; negative: none */
-    float epsilon;      /* 0: 1e-8; negative: none */
-    float weight_decay;
-    int32_t step; /* 1, 2, ..; 0: no bias correction */
+    float lr;                                                 /* learning rate */
+    float beta1, beta2;                                       /* 0: 0.9 and 0.999; negative: none */
+    float epsilon;                                            /* 0: 1e-8; negative: none */
+    float weight_decay;                                       /* see GSC_ADAM_DECOUPLED */
+    int32_t step;                                             /* 1, 2, ..; 0: no bias correction */
 } gsc_adam_group;
 
+/* The groups of one step; all have the rows of visible, if it is given. */
 typedef struct gsc_adam_args {
     size_t struct_size;
-    uint32_t flags; /* GSC_ADAM_* */
-    uint32_t group_count;
-    const gsc_adam_group *groups;
-    size_t group_stride;     /* sizeof(gsc_adam_group) of the caller */
-    const DLTensor *visible; /* [N] bool, uint8 or int32; rows with 0 stay; NULL: all rows */
+    uint32_t flags;               /* GSC_ADAM_* */
+    uint32_t group_count;         /* elements of groups */
+    const gsc_adam_group *groups; /* [group_count] */
+    size_t group_stride;          /* sizeof(gsc_adam_group) of the caller */
+    const DLTensor *visible;      /* [N] bool, uint8 or int32; rows with 0 stay; NULL: all rows */
 } gsc_adam_args;
+/* One step of every group. */
 GSC_API gsc_status gsc_adam_step(gsc_context *context, const gsc_adam_args *args, void *stream);
 
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Builds everything with gcc and with clang, warnings being errors, then checks the
-# format and runs clang-tidy.
+# Builds everything with gcc and with clang, warnings being errors, checks the format, runs
+# clang-tidy, and makes the API reference, to which every public item must be known.
 . "$(dirname "$0")/common.sh"
 
 for compiler in gcc clang; do
@@ -28,4 +28,6 @@ else
     say "no CUDA Runtime: what uses it is left out"
 fi
 find src tools examples -name '*.c' ! -path 'src/cpu/*' ! -name '*_cuda.c' | sort | tidy
+say "== doxygen"
+sh scripts/docs.sh
 say "lint: clean"

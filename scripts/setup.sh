@@ -4,8 +4,9 @@
 #   scripts/setup.sh demo     compiler, meson, ninja, cJSON, libpng
 #   scripts/setup.sh test     the same, cmocka, g++, valgrind, abidiff, and .venv with
 #                             numpy, pytest, jax, torch, NVRTC and the CUDA Runtime
-#   scripts/setup.sh lint     the same as demo, clang, clang-format and clang-tidy, and
-#                             .venv with the CUDA Runtime
+#   scripts/setup.sh lint     the same as demo, clang, clang-format, clang-tidy and doxygen,
+#                             and .venv with the CUDA Runtime
+#   scripts/setup.sh docs     doxygen and Python
 #   scripts/setup.sh wheel    compiler, meson, ninja, and .venv with NVRTC
 #
 # On Debian and Ubuntu it calls apt-get (through sudo if need be); elsewhere it says
@@ -21,8 +22,8 @@
 
 purpose=${1:-test}
 case $purpose in
-demo | test | lint | wheel) ;;
-*) die "unknown purpose '$purpose'; one of demo, test, lint, wheel" ;;
+demo | test | lint | docs | wheel) ;;
+*) die "unknown purpose '$purpose'; one of demo, test, lint, docs, wheel" ;;
 esac
 
 have() { command -v "$1" >/dev/null 2>&1; }
@@ -37,6 +38,11 @@ have_meson() {
 
 # Debian's names of what is missing, one line.
 missing_packages() {
+    if [ "$purpose" = docs ]; then
+        have doxygen || echo doxygen
+        have_python || echo python3
+        return 0
+    fi
     have cc || echo gcc
     have_headers || echo libc6-dev
     have ninja || echo ninja-build
@@ -56,7 +62,7 @@ missing_packages() {
         have_venv || echo python3-venv
         ;;
     lint)
-        for tool in clang clang-format clang-tidy; do
+        for tool in clang clang-format clang-tidy doxygen; do
             have $tool || echo $tool
         done
         have_venv || echo python3-venv
@@ -71,10 +77,11 @@ Install these by your system's own means, then run the command again:
                meson 1.0 or newer, cJSON and libpng with their headers
   make test    cmocka with its headers, binutils, g++, valgrind, abidiff (libabigail), Python's
                venv module
-  make lint    clang, clang-format and clang-tidy
+  make lint    clang, clang-format, clang-tidy and doxygen
+  make docs    doxygen alone, and Python
 Fedora:      gcc meson ninja-build pkgconf cjson-devel libpng-devel libcmocka-devel gcc-c++
-             valgrind libabigail clang clang-tools-extra
-Arch Linux:  base-devel meson ninja cjson libpng cmocka python valgrind libabigail clang
+             valgrind libabigail clang clang-tools-extra doxygen
+Arch Linux:  base-devel meson ninja cjson libpng cmocka python valgrind libabigail clang doxygen
 LIST
 }
 
@@ -193,7 +200,7 @@ install_python_packages() {
 }
 
 install_system_packages
-install_meson
+[ "$purpose" = docs ] || install_meson
 case $purpose in
 test) install_python_packages ;;
 wheel) install_nvrtc ;;

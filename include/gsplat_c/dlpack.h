@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The version that these declarations are taken from. */
 #define DLPACK_MAJOR_VERSION 1
 #define DLPACK_MINOR_VERSION 3
 
@@ -19,33 +20,37 @@
 extern "C" {
 #endif
 
+/* Kinds of devices. */
 #ifdef __cplusplus
 typedef enum : int32_t {
 #else
 typedef enum {
 #endif
-    kDLCPU = 1,
-    kDLCUDA = 2,
-    kDLCUDAHost = 3, /* pinned host memory */
-    kDLROCM = 10,
-    kDLCUDAManaged = 13
+    kDLCPU = 1,         /* host memory */
+    kDLCUDA = 2,        /* of a CUDA device */
+    kDLCUDAHost = 3,    /* pinned host memory */
+    kDLROCM = 10,       /* of a ROCm device */
+    kDLCUDAManaged = 13 /* of host and CUDA devices */
 } DLDeviceType;
 
+/* Where memory is. */
 typedef struct {
-    DLDeviceType device_type;
-    int32_t device_id; /* 0 for CPU, pinned and managed memory */
+    DLDeviceType device_type; /* kDLCPU, .. */
+    int32_t device_id;        /* 0 for CPU, pinned and managed memory */
 } DLDevice;
 
+/* Kinds of elements. */
 typedef enum {
-    kDLInt = 0,
-    kDLUInt = 1,
-    kDLFloat = 2,
-    kDLOpaqueHandle = 3,
-    kDLBfloat = 4,
-    kDLComplex = 5,
-    kDLBool = 6 /* one byte an element */
+    kDLInt = 0,          /* signed integers */
+    kDLUInt = 1,         /* unsigned integers */
+    kDLFloat = 2,        /* IEEE 754 */
+    kDLOpaqueHandle = 3, /* of a framework's own */
+    kDLBfloat = 4,       /* the upper half of a float32 */
+    kDLComplex = 5,      /* two floats */
+    kDLBool = 6          /* one byte an element */
 } DLDataTypeCode;
 
+/* The type of an element. */
 typedef struct {
     uint8_t code;   /* DLDataTypeCode */
     uint8_t bits;   /* of one element */
@@ -54,10 +59,10 @@ typedef struct {
 
 /* A view of memory that somebody else owns. */
 typedef struct {
-    void *data; /* NULL if there are no elements */
-    DLDevice device;
-    int32_t ndim; /* 0 is a scalar */
-    DLDataType dtype;
+    void *data;           /* NULL if there are no elements */
+    DLDevice device;      /* of data */
+    int32_t ndim;         /* 0 is a scalar */
+    DLDataType dtype;     /* of the elements */
     int64_t *shape;       /* [ndim] */
     int64_t *strides;     /* [ndim] in elements; NULL: dense, row-major */
     uint64_t byte_offset; /* added to data */

@@ -1,0 +1,186 @@
+"""What the pages name exists: links, files, make targets, options, variables, functions."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from support import ROOT
+
+# Folders whose pages are not the project's own.
+SKIPPED = {"build", "dist", "target", "node_modules"}
+# Options that meson has by itself.
+MESON_OPTIONS = {"b_lundef", "b_sanitize", "buildtype", "default_library", "prefix", "werror"}
+# Variables that other programs define.
+VARIABLES = {"GSC_ISA", "GSC_DOUBLE"}
+
+
+def folders():
+    """(path, folders, files) of the checkout, without what is built or hidden."""
+    for path, names, files in os.walk(ROOT):
+        names[:] = [
+            name
+            for name in names
+            if name not in SKIPPED and not name.startswith((".", "build-", "__"))
+        ]
+        yield path, names, files
+
+
+PAGES = sorted(
+    os.path.relpath(os.path.join(path, name), ROOT)
+    for path, _, files in folders()
+    for name in files
+    if name.endswith(".md")
+)
+
+
+def read(page):
+    return (ROOT / page).read_text()
+
+
+def code_of(page):
+    """Code blocks and code spans of a page."""
+    text = read(page)
+    blocks = re.findall(r"^```.*?^```$|^    \S.*$", text, flags=re.S | re.M)
+    spans = re.findall(r"(?<!`)`([^`]+)`(?!`)", re.sub(r"^```.*?^```$", "", text, flags=re.S | re.M))
+    return "\n".join(blocks + spans)
+
+
+@pytest.fixture(scope="module")
+def sources():
+    """All text of the checkout that is not a page."""
+    suffixes = (".c", ".h", ".cu", ".cuh", ".sh", ".py", ".build", ".txt", ".toml", ".rs", ".map")
+    parts = [read("Makefile")]
+    for path, _, files in folders():
+        for name in files:
+            if name.endswith(suffixes) and name != "test_docs.py":
+                with open(os.path.join(path, name), encoding="utf-8") as file:
+                    parts.append(file.read())
+    return "\n".join(parts)
+
+
+def test_there_are_pages():
+    assert {"README.md", "CONTRIBUTING.md", "docs/README.md"} <= set(PAGES)
+
+
+def anchor(heading):
+    """The anchor that a heading gets where Markdown is shown."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links(page):
+    for target in re.findall(r"\]\(([^)\s]+)", read(page)):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, wanted = target.partition("#")
+        other = (ROOT / page).parent / path if path else ROOT / page
+        assert other.exists(), f"{page} links to {target}"
+        if wanted:
+            headings = re.findall(r"^#+ (.*)$", other.read_text(), flags=re.M)
+            assert wanted in map(anchor, headings), f"{page} links to {target}"
+
+
+def test_every_page_of_docs_is_in_its_index():
+    index = read("docs/README.md")
+    for page in PAGES:
+        folder, _, name = page.rpartition("/")
+        if folder == "docs" and name != "README.md":
+            assert f"]({name})" in index, f"{page} is not in docs/README.md"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_make_targets(page):
+    targets = set(re.findall(r"^([a-z][\w-]*):", read("Makefile"), flags=re.M))
+    for name in re.findall(r"\bmake ([a-z][a-z-]*)", code_of(page)):
+        assert name in targets, f"{page} says make {name}"
+
+
+def test_makefile_tells_its_targets():
+    text = read("Makefile")
+    targets = set(re.findall(r"^([a-z][\w-]*):", text, flags=re.M))
+    assert set(re.search(r"^\.PHONY: (.*)$", text, flags=re.M).group(1).split()) == targets
+    assert set(re.findall(r"echo 'make ([\w-]+)", text)) == targets - {"help"}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_meson_options(page):
+    declared = set(re.findall(r"^option\('(\w+)'", read("meson_options.txt"), flags=re.M))
+    for name in re.findall(r"(?<![\w-])-D([a-z]\w*)", code_of(page)):
+        assert name in declared | MESON_OPTIONS, f"{page} names -D{name}"
+
+
+def test_every_meson_option_is_told():
+    page = read("docs/building.md")
+    for name in re.findall(r"^option\('(\w+)'", read("meson_options.txt"), flags=re.M):
+        assert f"-D{name}`" in page, f"docs/building.md does not tell of -D{name}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_names(page, sources):
+    """Environment variables, constants and functions of the interface and of the sources."""
+    for name in set(re.findall(r"\b(?:GSC|gsc|GSPLAT_C)_\w*[A-Za-z0-9]\b", read(page))) - VARIABLES:
+        assert re.search(rf"\b{name}", sources), f"{page} names {name}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_paths(page):
+    top = r"(?:abi|bench|bindings|cuda|docs|examples|include|scripts|src|tests|tools)/"
+    for name in re.findall(rf"(?<!`)`({top}[\w./*-]*)`", read(page)):
+        found = list(ROOT.glob(name)) or list((ROOT / page).parent.glob(name))
+        assert found, f"{page} names {name}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_options_of_the_command(page):
+    """Of lines that call gsplat-c; a line with a list of them is one for other programs."""
+    told = "\n".join(path.read_text() for path in (ROOT / "tools").glob("*.c"))
+    for line in code_of(page).splitlines():
+        if not re.match(r"\s*(?:\w+=\S+ )*(?:build/tools/)?gsplat-c ", line):
+            continue
+        for name in re.findall(r"(?<!\S)--?([a-z][a-z-]*)", line):
+            dashes = "-" if len(name) == 1 else "--"
+            assert f'"{dashes}{name}' in told or f" {dashes}{name}" in told, f"{page}: {line}"
+
+
+# --------------------------------------------------------------- the API reference
+
+
+def filtered(header):
+    return subprocess.run(
+        [sys.executable, ROOT / "scripts/doxygen_filter.py", header],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+
+
+@pytest.mark.parametrize("name", ["gsplat_c.h", "gsplat_c/dlpack.h"])
+def test_reference_has_every_constant(name):
+    """Doxygen says nothing of enumerators that are not described."""
+    header = ROOT / "include" / name
+    text = filtered(header)
+    constants = re.findall(r"^ +(?:GSC|kDL)\w+(?= = )", header.read_text(), flags=re.M)
+    assert constants
+    for constant in map(str.strip, constants):
+        assert re.search(rf"\*/\n +{constant} = ", text), f"{constant} is not described"
+
+
+@pytest.mark.parametrize("name", ["gsplat_c.h", "gsplat_c/dlpack.h"])
+def test_reference_declares_what_the_header_does(name):
+    """The filter moves comments and splits lines; it changes no declaration."""
+
+    def declarations(text):
+        text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+        text = re.sub(r",(\s*)(?=\})", r"\1", text)  # commas behind last enumerators
+        several = re.compile(r"((?:const )?\w+ )(\**\w+(?:, \**\w+)+);")
+        text = several.sub(
+            lambda found: " ".join(found.group(1) + part + ";" for part in found.group(2).split(", ")),
+            text,
+        )
+        return re.sub(r"\s+", "", text)
+
+    header = ROOT / "include" / name
+    assert declarations(filtered(header)) == declarations(header.read_text())
