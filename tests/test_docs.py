@@ -133,6 +133,15 @@ def test_paths(page):
         assert found, f"{page} names {name}"
 
 
+def test_files_of_the_way_of_a_call():
+    """Those that the diagram in docs/architecture.md names, from src/ or the top."""
+    diagram = re.search(r"^```text\n( HOST.*?)^```", read("docs/architecture.md"), re.S | re.M)
+    names = set(re.findall(r"[\w/]+\.(?:cu|c)\b", diagram.group(1)))
+    assert len(names) > 20
+    for name in names:
+        assert (ROOT / "src" / name).exists() or (ROOT / name).exists(), name
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_options_of_the_command(page):
     """Of lines that call gsplat-c; a line with a list of them is one for other programs."""
