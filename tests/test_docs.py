@@ -43,8 +43,10 @@ def read(page):
 def code_of(page):
     """Code blocks and code spans of a page."""
     text = read(page)
-    blocks = re.findall(r"^```.*?^```$|^    \S.*$", text, flags=re.S | re.M)
-    spans = re.findall(r"(?<!`)`([^`]+)`(?!`)", re.sub(r"^```.*?^```$", "", text, flags=re.S | re.M))
+    blocks = re.findall(r"^```.*?^```$", text, flags=re.S | re.M)
+    blocks += re.findall(r"^    \S.*$", text, flags=re.M)
+    prose = re.sub(r"^```.*?^```$", "", text, flags=re.S | re.M)
+    spans = re.findall(r"(?<!`)`([^`\n]+)`(?!`)", prose)
     return "\n".join(blocks + spans)
 
 
