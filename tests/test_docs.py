@@ -12,9 +12,10 @@ from support import ROOT
 # Folders whose pages are not the project's own.
 SKIPPED = {"build", "dist", "target", "node_modules"}
 # Options that meson has by itself.
-MESON_OPTIONS = {"b_lundef", "b_sanitize", "buildtype", "default_library", "prefix", "werror"}
-# Variables that other programs define.
-VARIABLES = {"GSC_ISA", "GSC_DOUBLE"}
+MESON_OPTIONS = set(
+    "b_coverage b_lto b_lundef b_sanitize buildtype default_library optimization prefix strip"
+    " werror".split()
+)
 
 
 def folders():
@@ -123,14 +124,18 @@ def test_every_meson_option_is_told():
 @pytest.mark.parametrize("page", PAGES)
 def test_names(page, sources):
     """Environment variables, constants and functions of the interface and of the sources."""
-    for name in set(re.findall(r"\b(?:GSC|gsc|GSPLAT_C)_\w*[A-Za-z0-9]\b", read(page))) - VARIABLES:
-        assert re.search(rf"\b{name}", sources), f"{page} names {name}"
+    names = set(re.findall(r"\b(?:GSC|gsc|GSPLAT_C)_\w*[A-Za-z0-9]\b", read(page)))
+    for name in names:
+        if re.search(r"_(?:NAME|\w)$", name):  # a placeholder
+            continue
+        assert re.search(rf"(?:\b|-D){name}", sources), f"{page} names {name}"
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_paths(page):
     top = r"(?:abi|bench|bindings|cuda|docs|examples|include|scripts|src|tests|tools)/"
     for name in re.findall(rf"(?<!`)`({top}[\w./*-]*)`", read(page)):
+        name = re.sub(r"_N\b", "_*", name)  # a placeholder
         found = list(ROOT.glob(name)) or list((ROOT / page).parent.glob(name))
         assert found, f"{page} names {name}"
 
@@ -154,6 +159,32 @@ def test_options_of_the_command(page):
         for name in re.findall(r"(?<!\S)--?([a-z][a-z-]*)", line):
             dashes = "-" if len(name) == 1 else "--"
             assert f'"{dashes}{name}' in told or f" {dashes}{name}" in told, f"{page}: {line}"
+
+
+def test_facts_of_the_readme():
+    """The line of facts at the top of README.md, each from where it is decided."""
+    (line,) = [line for line in read("README.md").splitlines() if line.startswith("**MIT**")]
+    meson = read("meson.build")
+    assert "license: 'MIT'" in meson and read("LICENSE").startswith("MIT License")
+    assert 'license = "MIT"' in read("pyproject.toml")
+
+    major, minor = re.findall(r"#define GSC_ABI_M\w+ (\d+)", read("include/gsplat_c.h"))
+    assert f"**ABI {major}.{minor}**" in line
+
+    (standard,) = re.findall(r"'c_std=(\w+)'", meson)
+    assert f"**{standard.upper()}**" in line
+
+    (glibc,) = re.findall(r"HIGHEST_GLIBC = \((\d+), (\d+)\)", read("tests/test_symbols.py"))
+    assert f"**Linux x86-64, glibc {'.'.join(glibc)}+**" in line
+
+    (targets,) = re.findall(r"option\('gpu_targets'.*?value: \[(.*?)\]", read("meson_options.txt"))
+    targets = sorted(int(target) for target in re.findall(r"\d+", targets))
+    lowest, highest = (f"{target // 10}.{target % 10}" for target in (targets[0], targets[-1]))
+    (driver,) = re.findall(r"driver (\d+)\.", read("src/gpu/driver.c"))
+    assert f"**CUDA {lowest} to {highest}, driver {driver}+**" in line
+
+    (python,) = re.findall(r'requires-python = ">=([\d.]+)"', read("pyproject.toml"))
+    assert f"**Python {python}+**" in line
 
 
 # --------------------------------------------------------------- the API reference
@@ -187,10 +218,11 @@ def test_reference_declares_what_the_header_does(name):
         text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
         text = re.sub(r",(\s*)(?=\})", r"\1", text)  # commas behind last enumerators
         several = re.compile(r"((?:const )?\w+ )(\**\w+(?:, \**\w+)+);")
-        text = several.sub(
-            lambda found: " ".join(found.group(1) + part + ";" for part in found.group(2).split(", ")),
-            text,
-        )
+
+        def singly(found):
+            return " ".join(f"{found.group(1)}{name};" for name in found.group(2).split(", "))
+
+        text = several.sub(singly, text)
         return re.sub(r"\s+", "", text)
 
     header = ROOT / "include" / name
