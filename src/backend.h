@@ -68,7 +68,7 @@ static inline bool gsc__wants_statistics(const gsc__raster_outputs *out) {
 }
 
 /* What two calls must have in common for one to use the other's state; own: the backend's
- * part of it, magic number first.  FNV-1a. */
+ * part of it, magic number first.  FNV-1a by words; the shift brings high bits back down. */
 static inline uint64_t gsc__layout_hash(const gsc__raster *raster, const uint64_t own[4]) {
     const uint32_t meaning =
         GSC_RASTER_ANTIALIAS | GSC_RASTER_COMPAT_3DGS | GSC_RASTER_FORWARD_ONLY;
@@ -85,9 +85,11 @@ static inline uint64_t gsc__layout_hash(const gsc__raster *raster, const uint64_
                                (uint64_t)raster->sh_degree,
                                (raster->sh || raster->sh_dc) ? 1u : 0u,
                                raster->covariances ? 1u : 0u};
-    const unsigned char *bytes = (const unsigned char *)values;
     uint64_t hash = UINT64_C(14695981039346656037);
-    for (size_t i = 0; i < sizeof values; ++i) hash = (hash ^ bytes[i]) * UINT64_C(1099511628211);
+    for (size_t i = 0; i < sizeof values / sizeof *values; ++i) {
+        hash = (hash ^ values[i]) * UINT64_C(0x9e3779b97f4a7c15);
+        hash ^= hash >> 32;
+    }
     return hash;
 }
 

@@ -22,7 +22,7 @@ import ctypes
 import sys
 from array import array as host_memory
 
-from ._call import Call
+from ._call import call, device_word, dtype_word
 from ._dlpack import (
     KINDS,
     NATIVE,
@@ -31,10 +31,14 @@ from ._dlpack import (
     capsule_pointer,
     fields_of,
     is_dense,
+    trusted_pointer,
 )
 from ._errors import argument_error
 
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
+_CPU_WORD = device_word(CPU, 0)
+
+
 def _must_be_dense(name):
     return argument_error("LAYOUT", f"{name} is not dense and row-major, as an output must be")
 
@@ -52,6 +56,13 @@ class NumpyArrays:
         self.numpy = numpy
         self.dtypes = {name: numpy.dtype(name)
                        for name in ("float32", "float64", "int32", "int64", "uint8", "bool")}
+        self._pointer = self._trusted_pointer()
+
+    def _trusted_pointer(self):
+        try:
+            return trusted_pointer(self.numpy.empty(1).__dlpack__(), b"dltensor")
+        except AttributeError:  # numpy before 1.22, where pack() does not come that far
+            return None
 
     def pack(self, block, array, name, strided=False, writable=False):
         if not strided and not array.flags.c_contiguous:
@@ -64,7 +75,7 @@ class NumpyArrays:
             return self._pack_interface(block, array, name, writable)
         # Its destructor releases the array: keeping the capsule borrows the memory.
         block.keep.append(capsule)
-        return capsule_pointer(capsule, b"dltensor")
+        return self._pointer(capsule)
 
     def _pack_interface(self, block, array, name, writable):
         interface = array.__array_interface__
@@ -82,7 +93,8 @@ class NumpyArrays:
                 return self._pack_interface(block, array, name, writable)
             strides = [stride // size for stride in strides]
         block.keep.append(array)
-        return block.tensor(name, data, (CPU, 0), (KINDS[kind], size * 8), array.shape, strides)
+        return block.tensor(name, data, _CPU_WORD, dtype_word(KINDS[kind], size * 8), array.shape,
+                            strides)
 
     def empty(self, shape, dtype, like=None):
         return self.numpy.empty(shape, self.dtypes[dtype])
@@ -116,41 +128,48 @@ class TorchArrays:
 
     def __init__(self, torch):
         self.torch = torch
-        self.codes = {
+        codes = {
             torch.float32: (2, 32), torch.float64: (2, 64), torch.float16: (2, 16),
             torch.bfloat16: (4, 16), torch.uint8: (1, 8), torch.int8: (0, 8),
             torch.int16: (0, 16), torch.int32: (0, 32), torch.int64: (0, 64), torch.bool: (6, 8),
         }
+        self._codes = {dtype: dtype_word(*code) for dtype, code in codes.items()}
         self.dtypes = {name: getattr(torch, name)
                        for name in ("float32", "float64", "int32", "int64", "uint8", "bool")}
-        self._devices = {torch.device("cpu"): (CPU, 0)}
+        cpu = torch.device("cpu")
+        self._devices = {cpu: (CPU, 0)}
+        self._device_words = {cpu: _CPU_WORD}
+        self._records = torch.is_grad_enabled
         self._raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 
     def pack(self, block, tensor, name, strided=False, writable=False):
         try:
-            if tensor.requires_grad and self.torch.is_grad_enabled():
+            if tensor.requires_grad and self._records():
                 raise argument_error("INVALID_ARGUMENT", f"{name} requires grad: use the functions "
                                      "of gsplat_c.torch, torch.no_grad() or detach()")
-            dense = tensor.is_contiguous()
-            if not dense and not strided:
-                if writable:
-                    raise _must_be_dense(name)
-                tensor, dense = tensor.contiguous(), True
-                block.keep.append(tensor)
-            if tensor.is_neg():
-                if writable:
-                    raise _must_be_dense(name)
-                tensor = tensor.resolve_neg()
-                block.keep.append(tensor)
-            code = self.codes.get(tensor.dtype)
-            if code is None:
+            strides = None
+            if tensor.is_neg() or not tensor.is_contiguous():
+                tensor, strides = self._plain(block, tensor, strided, name, writable)
+            dtype = self._codes.get(tensor.dtype)
+            if dtype is None:
                 raise argument_error("DTYPE", f"{name} has dtype {tensor.dtype}")
-            return block.tensor(name, tensor.data_ptr(), self.device(tensor, name), code,
-                                tensor.shape, None if dense else tensor.stride())
+            device = self._device_words.get(tensor.device)
+            if device is None:
+                device = device_word(*self.device(tensor, name))
+            return block.tensor(name, tensor.data_ptr(), device, dtype, tensor.shape, strides)
         except (RuntimeError, TypeError) as error:
             if isinstance(error, ValueError):
                 raise
             raise argument_error("LAYOUT", f"{name} has no plain memory: {error}") from None
+
+    @staticmethod
+    def _plain(block, tensor, strided, name, writable):
+        """(a tensor without the negative bit, its strides or None), a copy if need be."""
+        if writable and (tensor.is_neg() or not strided):
+            raise _must_be_dense(name)
+        tensor = tensor.resolve_neg() if strided else tensor.contiguous().resolve_neg()
+        block.keep.append(tensor)
+        return tensor, None if tensor.is_contiguous() else tensor.stride()
 
     def empty(self, shape, dtype, like):
         return self.torch.empty(shape, dtype=self.dtypes[dtype], device=like.device)
@@ -177,6 +196,7 @@ class TorchArrays:
             if device.type != "cuda":
                 raise argument_error("DEVICE", f"{name} is on {device}, expected cpu or cuda")
             found = self._devices[device] = (CUDA, device.index or 0)
+            self._device_words[device] = device_word(*found)
         return found
 
     def is_double(self, tensor):
@@ -243,12 +263,12 @@ class DlpackArrays:
                                            "all results (out=)")
 
     def copy_into(self, target, source):
-        with Call() as block:
+        with call() as block:
             pointer = self.pack(block, source, "a buffer")
             target[...] = as_numpy(numpy_arrays().numpy, pointer, None)
 
     def address(self, value):
-        with Call() as block:
+        with call() as block:
             return fields_of(self.pack(block, value, "a buffer"))[0]
 
     def device(self, value):
@@ -256,7 +276,7 @@ class DlpackArrays:
         return int(kind), int(number)
 
     def is_double(self, value):
-        with Call() as block:
+        with call() as block:
             pointer = self.pack(block, value, "an array", strided=True)
             return ctypes.string_at(pointer + 20, 2) == b"\x02\x40"
 
@@ -264,10 +284,14 @@ class DlpackArrays:
         return 0
 
 
-class HostNumbers:
+class ListArrays:
     """Plain nested lists of numbers, for the small tensors of a camera."""
 
-    def __init__(self, value, name, double):
+    names = frozenset(("view", "projection", "intrinsics", "position", "background"))
+
+    def pack(self, block, value, name, strided=False, writable=False):
+        if writable or name not in self.names:
+            raise _no_array(value, name)
         shape, flat = [], [value]
         while flat and isinstance(flat[0], (list, tuple)):
             length = len(flat[0])
@@ -276,19 +300,12 @@ class HostNumbers:
             shape.append(length)
             flat = [item for row in flat for item in row]
         try:
-            self.memory = host_memory("d" if double else "f", flat)
+            memory = host_memory("d" if block.double else "f", flat)
         except (TypeError, OverflowError) as error:
             raise argument_error("DTYPE", f"{name}: {error}") from None
-        self.shape = tuple(shape)
-
-
-class HostArrays:
-    """Adapter of HostNumbers."""
-
-    def pack(self, block, value, name, strided=False, writable=False):
-        block.keep.append(value)
-        address, _ = value.memory.buffer_info()
-        return block.tensor(name, address, (CPU, 0), (2, value.memory.itemsize * 8), value.shape)
+        block.keep.append(memory)
+        return block.tensor(name, memory.buffer_info()[0], _CPU_WORD,
+                            dtype_word(2, memory.itemsize * 8), shape)
 
 
 class ConvertedArrays:
@@ -302,8 +319,8 @@ class ConvertedArrays:
         return adapter.pack(block, adapter.numpy.asarray(value), name, strided)
 
 
-_adapters = {HostNumbers: HostArrays()}
-_dlpack, _converted = DlpackArrays(), ConvertedArrays()
+_dlpack, _converted, _lists = DlpackArrays(), ConvertedArrays(), ListArrays()
+_adapters = {list: _lists, tuple: _lists}
 _numpy = _torch = None
 
 
@@ -332,10 +349,10 @@ def adapter(value, name):
 
 
 def _find(value, name):
-    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
-    if torch is not None and isinstance(value, torch.Tensor):
+    # By name and not by module: another thread may be in the middle of importing it.
+    if _is_a(value, "torch", "Tensor"):
         found = torch_arrays()
-    elif numpy is not None and isinstance(value, numpy.ndarray):
+    elif _is_a(value, "numpy", "ndarray"):
         found = numpy_arrays()
     elif _is_a(value, "cupy", "ndarray"):
         from ._cupy import CupyArrays
@@ -349,9 +366,10 @@ def _find(value, name):
         found = _dlpack
     elif hasattr(value, "__array_interface__"):
         found = _converted
+    elif isinstance(value, (list, tuple)):
+        found = _lists
     else:
-        raise argument_error("INVALID_ARGUMENT", f"{name} is {type(value).__name__}, expected an "
-                             "array with __dlpack__")
+        raise _no_array(value, name)
     _adapters[type(value)] = found
     return found
 
@@ -361,12 +379,16 @@ def _is_a(value, module, kind):
     return kind is not None and isinstance(value, kind)
 
 
+def _no_array(value, name):
+    return argument_error("INVALID_ARGUMENT", f"{name} is {type(value).__name__}, expected an "
+                          "array with __dlpack__")
+
+
 def principal(value, name):
     """The adapter for the array that decides where results go and on which device."""
     found = adapter(value, name)
-    if found is _converted:
-        raise argument_error("INVALID_ARGUMENT", f"{name} is {type(value).__name__}, expected an "
-                             "array with __dlpack__")
+    if found is _converted or found is _lists:
+        raise _no_array(value, name)
     return found
 
 
@@ -385,7 +407,9 @@ def pack_image(block, value, name):
 
 def pack_output(block, value, name):
     """A DLTensor of an array that the library writes to."""
-    return adapter(value, name).pack(block, value, name, False, True)
+    found = _adapters.get(type(value))
+    return (found if found is not None else _find(value, name)).pack(block, value, name, False,
+                                                                     True)
 
 
 def convert(arrays, values, like, out):
@@ -398,4 +422,5 @@ def convert(arrays, values, like, out):
 
 def shape_of(value):
     """The shape as a tuple; () for what has none, which the library then refuses."""
-    return tuple(getattr(value, "shape", ()))
+    shape = getattr(value, "shape", ())
+    return shape if type(shape) is tuple else tuple(shape)

@@ -20,10 +20,26 @@ MAX_NDIM = 8
 TENSOR_BYTES = 48 + 16 * MAX_NDIM  # DLTensor, shape, strides
 
 # data, device type, device id, ndim, code, bits, lanes, shape, strides, byte_offset
-_POINTER = struct.Struct("=Q")
 DLTENSOR = struct.Struct("=QiiiBBHQQQ")
-_DENSE = [struct.Struct(f"=QiiiBBHQQQ{n}q") for n in range(MAX_NDIM + 1)]
-_STRIDED = [struct.Struct(f"=QiiiBBHQQQ{2 * n}q") for n in range(MAX_NDIM + 1)]
+# The same to write: fewer, wider numbers cost less.  Shape and strides follow.
+_DENSE = [struct.Struct(f"=6Q{n}q").pack_into for n in range(MAX_NDIM + 1)]
+_STRIDED = [struct.Struct(f"=6Q{2 * n}q").pack_into for n in range(MAX_NDIM + 1)]
+_POINTER = struct.Struct("=Q")
+_set_pointer = _POINTER.pack_into
+
+
+def device_word(kind: int, number: int) -> int:
+    """A DLDevice as one number."""
+    return _POINTER.unpack(struct.pack("=ii", kind, number))[0]
+
+
+def dtype_word(code: int, bits: int, ndim: int = 0) -> int:
+    """ndim and the DLDataType after it as one number."""
+    return _POINTER.unpack(struct.pack("=iBBH", ndim, code, bits, 1 if bits else 0))[0]
+
+
+_NDIM = [dtype_word(0, 0, ndim) for ndim in range(MAX_NDIM + 1)]
+_UINT8 = dtype_word(1, 8)
 
 
 class Descriptor:
@@ -63,10 +79,10 @@ class Descriptor:
 
     def pack_named(self, block: Block, values: dict[str, int]) -> int:
         """Writes pointer fields by name and leaves the others at their default."""
-        offset = block.reserve(self.size)
-        block.memory[offset:offset + self.size] = self._zero
+        offset, memory, offsets = block.reserve(self.size), block.memory, self.offsets
+        memory[offset:block.top] = self._zero
         for name, value in values.items():
-            _POINTER.pack_into(block.memory, offset + self.offsets[name], value)
+            _set_pointer(memory, offset + offsets[name], value)
         return block.base + offset
 
     def unpack(self, block: Block, address: int) -> tuple:
@@ -86,9 +102,14 @@ class Descriptor:
 
 
 class Block:
-    """Memory that the C library reads during one call, and what must live that long."""
+    """Memory that the C library reads during one call, and what must live that long.
 
-    __slots__ = ("memory", "base", "size", "top", "keep", "stream", "_export")
+    A context: it is empty again afterwards, and errors that the binding finds inside get
+    the function's name in front.
+    """
+
+    __slots__ = ("memory", "base", "size", "top", "keep", "stream", "double", "function",
+                 "_export")
 
     def __init__(self, size: int = _BLOCK_BYTES):
         self.memory = bytearray(size)
@@ -98,30 +119,49 @@ class Block:
         self.top = 0
         self.keep: list = []
         self.stream = 0
+        self.double = False
+        self.function = ""
+
+    def __enter__(self) -> Block:
+        return self
+
+    def __exit__(self, kind, error, trace) -> None:
+        if error is not None and self.function and isinstance(error, ArgumentError):
+            error.in_function(self.function)
+        self.top = 0
+        self.keep.clear()
+        if self.size == _BLOCK_BYTES:
+            _free.blocks.append(self)
 
     def reserve(self, size: int) -> int:
         """The offset of that many bytes, a multiple of 8."""
         offset = self.top
-        self.top = offset + size
-        if self.top > self.size:
+        self.top = top = offset + size
+        if top > self.size:
             raise MemoryError("gsplat_c: a call with too many tensors")
         return offset
 
     def tensor(self, name, data, device, dtype, shape, strides=None) -> int:
-        """Packs a DLTensor; strides in elements, None if dense.  Returns its address."""
+        """Packs a DLTensor; its address.
+
+        device, dtype: of device_word() and dtype_word().  strides: in elements, None if dense.
+        """
         ndim = len(shape)
         if ndim > MAX_NDIM:
             raise argument_error("SHAPE", f"{name} has {ndim} dimensions, at most {MAX_NDIM}")
         offset = self.reserve(48 + 16 * ndim)
         address = self.base + offset
         if strides is None:
-            _DENSE[ndim].pack_into(self.memory, offset, data, device[0], device[1], ndim,
-                                   dtype[0], dtype[1], 1, address + 48, 0, 0, *shape)
+            _DENSE[ndim](self.memory, offset, data, device, dtype | _NDIM[ndim], address + 48,
+                         0, 0, *shape)
         else:
-            _STRIDED[ndim].pack_into(self.memory, offset, data, device[0], device[1], ndim,
-                                     dtype[0], dtype[1], 1, address + 48,
-                                     address + 48 + 8 * ndim, 0, *shape, *strides)
+            _STRIDED[ndim](self.memory, offset, data, device, dtype | _NDIM[ndim], address + 48,
+                           address + 48 + 8 * ndim, 0, *shape, *strides)
         return address
+
+    def bytes(self, data, device, size) -> int:
+        """Packs a DLTensor of uint8 [size]; its address."""
+        return self.tensor("memory", data, device, _UINT8, (size,))
 
 
 class _Free(threading.local):
@@ -132,33 +172,12 @@ class _Free(threading.local):
 _free = _Free()
 
 
-class Call:
-    """``with Call("knn") as block``: a block of this thread, empty again afterwards.
-
-    Errors that the binding finds inside get the function's name in front.
-    """
-
-    __slots__ = ("_function", "_block", "_extra")
-
-    def __init__(self, function: str = "", extra_bytes: int = 0):
-        self._function = function
-        self._extra = extra_bytes
-
-    def __enter__(self) -> Block:
-        if self._extra:
-            self._block = Block(_BLOCK_BYTES + self._extra)
-        else:
-            try:
-                self._block = _free.blocks.pop()
-            except IndexError:
-                self._block = Block()
-        return self._block
-
-    def __exit__(self, kind, error, trace) -> None:
-        block = self._block
-        if error is not None and self._function and isinstance(error, ArgumentError):
-            error.in_function(self._function)
-        block.top = 0
-        block.keep.clear()
-        if not self._extra:
-            _free.blocks.append(block)
+def call(function: str = "", extra_bytes: int = 0) -> Block:
+    """``with call("knn") as block``: a block of this thread, or a larger one for once."""
+    if extra_bytes:
+        block = Block(_BLOCK_BYTES + extra_bytes)
+    else:
+        blocks = _free.blocks
+        block = blocks.pop() if blocks else Block()
+    block.function = function
+    return block

@@ -7,8 +7,8 @@ import os
 import threading
 
 from ._abi import CONSTANTS
-from ._arrays import CPU, CUDA, CUDA_HOST, CUDA_MANAGED
-from ._call import Call, Descriptor
+from ._arrays import CPU, CUDA, CUDA_HOST, CUDA_MANAGED, principal
+from ._call import Descriptor, call
 from ._errors import argument_error
 from ._lib import Device, fail, lib
 
@@ -28,6 +28,19 @@ def context(device: tuple[int, int]) -> int:
     """The context of a device, made at its first use and kept until the process ends."""
     found = _contexts.get(device)
     return found if found is not None else _create(device)
+
+
+def begin(block, value, name, stream):
+    """What a call needs to know from the array that decides about framework and device.
+
+    Returns (its adapter, its device, the context).  From then on block.stream is the stream,
+    and block.double tells whether numbers are float64.
+    """
+    arrays = principal(value, name)
+    device = arrays.device(value)
+    block.stream = arrays.stream(device) if stream is None else stream
+    block.double = arrays.is_double(value)
+    return arrays, device, context(device)
 
 
 def _create(device):
@@ -51,7 +64,7 @@ def _threads():
 
 
 def _open(device, threads):
-    with Call() as block:
+    with call() as block:
         desc = _DESC.pack(block, _VERSION, 0, *device, 0, 0, 0, 0, threads)
         handle = ctypes.c_void_p()
         status = lib.gsc_context_create(desc, ctypes.addressof(handle))
@@ -115,7 +128,7 @@ def device_report(device: str = "cpu") -> dict:
 
 def limits(device: str = "cpu") -> dict[str, int]:
     """The largest sizes that a device's backend takes: max_gaussians, max_pixels, ..."""
-    with Call("limits") as block:
+    with call("limits") as block:
         address = _LIMITS.pack(block, *[0] * (len(_LIMITS.fields) - 1))
         status = lib.gsc_context_limits(context(_device(device)), address)
         if status:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ._arrays import CUDA
+from ._call import device_word, dtype_word
 from ._dlpack import KINDS
 from ._errors import argument_error
 
@@ -33,8 +34,8 @@ class CupyArrays:
         block.keep.append(array)
         size = dtype.itemsize
         strides = None if dense else [stride // size for stride in array.strides]
-        return block.tensor(name, array.data.ptr, (CUDA, array.device.id),
-                            (KINDS[dtype.kind], size * 8), array.shape, strides)
+        return block.tensor(name, array.data.ptr, device_word(CUDA, array.device.id),
+                            dtype_word(KINDS[dtype.kind], size * 8), array.shape, strides)
 
     def empty(self, shape, dtype, like):
         device = like.device.id

@@ -19,6 +19,26 @@ capsule_is = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
     ("PyCapsule_IsValid", ctypes.pythonapi)
 )
 
+_read_pointer = ctypes.c_void_p.from_address
+_HEADER = object.__basicsize__
+
+
+def _field_pointer(capsule):
+    """What PyCapsule_GetPointer() gives, in a third of its time, without its checks."""
+    return _read_pointer(id(capsule) + _HEADER).value
+
+
+def trusted_pointer(example, name):
+    """A function for the pointers of capsules that need no check, such as numpy's.
+
+    CPython's capsules have kept the pointer in their first field since there are capsules; if
+    the example's does not lie there, the function is the official one.
+    """
+    expected = capsule_pointer(example, name)
+    if sys.implementation.name == "cpython" and _field_pointer(example) == expected:
+        return _field_pointer
+    return lambda capsule: capsule_pointer(capsule, name)
+
 
 def fields_of(pointer):
     """(address of the data, shape, strides or None, code, bits) of a DLTensor."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ._abi import CONSTANTS
-from ._arrays import convert, pack, pack_image, pack_output, principal, shape_of
-from ._call import TENSOR_BYTES, Call, Descriptor
-from ._context import context
+from ._arrays import convert, pack, pack_image, pack_output, shape_of
+from ._call import TENSOR_BYTES, Descriptor, call
+from ._context import begin
 from ._errors import argument_error
 from ._lib import fail, lib
 from ._result import ImageLoss, Neighbors, Ssim, SsimGrads
@@ -25,14 +25,6 @@ _ADAM = Descriptor("gsc_adam_args")
 
 _VALID = CONSTANTS["GSC_SSIM_VALID"]
 _DECOUPLED = CONSTANTS["GSC_ADAM_DECOUPLED"]
-
-
-def _begin(block, value, name, stream):
-    """(adapter, context, stream, is float64) for the array that decides the framework."""
-    arrays = principal(value, name)
-    device = arrays.device(value)
-    block.stream = arrays.stream(device) if stream is None else stream
-    return arrays, context(device), block.stream, arrays.is_double(value)
 
 
 def knn(
@@ -61,10 +53,10 @@ def knn(
         distances [M].  Fewer than k others: -1, +inf, and the mean of those there are.
         A row with a non-finite coordinate has no neighbours: -1, +inf and NaN.
     """
-    with Call("knn") as block:
+    with call("knn") as block:
         if k == 0:
             raise argument_error("INVALID_ARGUMENT", "k is 0, expected 1 to 256")
-        arrays, handle, stream, double = _begin(block, points, "points", stream)
+        arrays, _, handle = begin(block, points, "points", stream)
         rows = shape_of(points if queries is None else queries)[:1]
         width = max(k, 0)
         shapes = {"indices": (index_dtype, (*rows, width)), "distances2": (None, (*rows, width)),
@@ -72,12 +64,12 @@ def knn(
         if index_dtype not in ("int32", "int64"):
             raise argument_error("DTYPE", f"index_dtype is {index_dtype!r}, expected 'int64' or "
                                           "'int32'")
-        values, address = make_outputs(block, arrays, points, double, outputs, out, tuple(shapes),
+        values, address = make_outputs(block, arrays, points, outputs, out, tuple(shapes),
                                        shapes.__getitem__)
         args = _KNN.pack(block, 0, k, pack(block, points, "points"),
                          pack(block, queries, "queries"), address.get("indices", 0),
                          address.get("distances2", 0), address.get("mean2", 0), 0)
-        status = lib.gsc_knn(handle, args, stream)
+        status = lib.gsc_knn(handle, args, block.stream)
         if status:
             fail(status)
         return Neighbors(convert(arrays, values, points, out))
@@ -128,16 +120,16 @@ def ssim(
     Returns:
         Ssim: mean [], map [B, C, H, W] (valid: [B, C, H - window + 1, W - window + 1]).
     """
-    with Call("ssim") as block:
-        arrays, handle, stream, double = _begin(block, image, "image", stream)
+    with call("ssim") as block:
+        arrays, _, handle = begin(block, image, "image", stream)
         shapes = {"mean": (None, ()), "map": (None, _map_shape(image, window, valid))}
-        values, address = make_outputs(block, arrays, image, double, outputs, out, tuple(shapes),
+        values, address = make_outputs(block, arrays, image, outputs, out, tuple(shapes),
                                        shapes.__getitem__)
         args = _SSIM.pack(block, _VALID if valid else 0, *_window(window, sigma),
                           number(c1, _SMALLEST), number(c2, _SMALLEST), 0,
                           pack_image(block, image, "image"), pack_image(block, target, "target"),
                           address.get("map", 0), address.get("mean", 0), 0, 0, 0, 0)
-        status = lib.gsc_ssim_forward(handle, args, stream)
+        status = lib.gsc_ssim_forward(handle, args, block.stream)
         if status:
             fail(status)
         return Ssim(convert(arrays, values, image, out))
@@ -170,10 +162,10 @@ def ssim_backward(
     Returns:
         SsimGrads: image [B, C, H, W], target [B, C, H, W].
     """
-    with Call("ssim_backward") as block:
-        arrays, handle, stream, double = _begin(block, image, "image", stream)
+    with call("ssim_backward") as block:
+        arrays, _, handle = begin(block, image, "image", stream)
         shape = shape_of(image)
-        values, address = make_outputs(block, arrays, image, double, wrt, out,
+        values, address = make_outputs(block, arrays, image, wrt, out,
                                        ("image", "target"), lambda name: (None, shape))
         args = _SSIM.pack(block, _VALID if valid else 0, *_window(window, sigma),
                           number(c1, _SMALLEST), number(c2, _SMALLEST), 0,
@@ -181,7 +173,7 @@ def ssim_backward(
                           0, 0, pack_image(block, grad_map, "grad_map"),
                           pack(block, grad_mean, "grad_mean"), address.get("image", 0),
                           address.get("target", 0))
-        status = lib.gsc_ssim_backward(handle, args, stream)
+        status = lib.gsc_ssim_backward(handle, args, block.stream)
         if status:
             fail(status)
         return SsimGrads(convert(arrays, values, image, out))
@@ -223,10 +215,10 @@ def image_loss(
         ImageLoss: loss [], parts [3] (mean|x - y|, mean(x - y)^2, mean SSIM),
         grad_image [B, C, H, W].
     """
-    with Call("image_loss") as block:
-        arrays, handle, stream, double = _begin(block, image, "image", stream)
+    with call("image_loss") as block:
+        arrays, _, handle = begin(block, image, "image", stream)
         shapes = {"loss": (None, ()), "parts": (None, (3,)), "grad_image": (None, shape_of(image))}
-        values, address = make_outputs(block, arrays, image, double, outputs, out, tuple(shapes),
+        values, address = make_outputs(block, arrays, image, outputs, out, tuple(shapes),
                                        shapes.__getitem__)
         args = _LOSS.pack(block, _VALID if valid else 0, *_window(window, sigma),
                           number(c1, _SMALLEST), number(c2, _SMALLEST), l1_weight, l2_weight,
@@ -234,7 +226,7 @@ def image_loss(
                           pack_image(block, image, "image"), pack_image(block, target, "target"),
                           pack_image(block, mask, "mask"), address.get("loss", 0),
                           address.get("parts", 0), address.get("grad_image", 0))
-        status = lib.gsc_image_loss(handle, args, stream)
+        status = lib.gsc_image_loss(handle, args, block.stream)
         if status:
             fail(status)
         return ImageLoss(convert(arrays, values, image, out))
@@ -265,7 +257,7 @@ def adam_step(
     if not groups:
         return
     extra = len(groups) * (4 * TENSOR_BYTES + _GROUP.size) if len(groups) > 8 else 0
-    with Call("adam_step", extra) as block:
+    with call("adam_step", extra) as block:
         for group in groups:
             unknown = [key for key in group if key not in _GROUP_KEYS]
             missing = [key for key in ("parameter", "gradient", "moment1", "moment2", "lr")
@@ -273,7 +265,7 @@ def adam_step(
             if unknown or missing:
                 word, keys = ("unknown", unknown) if unknown else ("missing", missing)
                 raise argument_error("INVALID_ARGUMENT", f"a group has {word} {keys[0]!r}")
-        _, handle, stream, _ = _begin(block, groups[0]["parameter"], "parameter", stream)
+        _, _, handle = begin(block, groups[0]["parameter"], "parameter", stream)
         tensors = [[pack_output(block, group["parameter"], "parameter"),
                     pack(block, group["gradient"], "gradient"),
                     pack_output(block, group["moment1"], "moment1"),
@@ -286,6 +278,6 @@ def adam_step(
                   for four, group in zip(tensors, groups)]
         args = _ADAM.pack(block, _DECOUPLED if decoupled else 0, len(groups), packed[0],
                           _GROUP.size, pack(block, visible, "visible"))
-        status = lib.gsc_adam_step(handle, args, stream)
+        status = lib.gsc_adam_step(handle, args, block.stream)
         if status:
             fail(status)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ._abi import CONSTANTS
-from ._arrays import CPU, adapter, convert, pack, pack_output, principal, shape_of
-from ._call import Call, Descriptor
-from ._context import context
+from ._arrays import CPU, adapter, convert, pack, pack_output, shape_of
+from ._call import Descriptor, call, device_word
+from ._context import begin
 from ._errors import argument_error
 from ._lib import fail, lib
 from ._result import RasterGrads, RasterOutputs
@@ -25,8 +25,14 @@ _INFO = Descriptor("gsc_raster_info")
 _GRADS = Descriptor("gsc_raster_grads")
 
 _forward = lib.gsc_raster_forward
-_FORWARD_ONLY = CONSTANTS["GSC_RASTER_FORWARD_ONLY"]
-_TOO_SMALL = CONSTANTS["GSC_ERROR_BUFFER_TOO_SMALL"]
+
+_GRAD_ADD = CONSTANTS["GSC_RASTER_GRAD_ADD"]
+_GRAD2D_NDC = CONSTANTS["GSC_RASTER_GRAD2D_NDC"]
+# Where Descriptor.unpack() has a field.
+_STATE_BYTES, _LISTS_BYTES, _LISTS_MIN_BYTES, _SCRATCH_BYTES, _PAIRS = (
+    _INFO.fields.index(name) - 1 for name in (
+        "state_bytes", "intersections_bytes", "intersections_min_bytes", "forward_scratch_bytes",
+        "intersections"))
 
 _UPSTREAM = ("color", "alpha", "depth", "inv_depth")
 GRAD_NAMES = tuple(name for name in _GRADS.fields[1:] if name not in _UPSTREAM)
@@ -122,46 +128,29 @@ def rasterize(
             the array, what came and what was expected.
         UnsupportedError, OutOfMemoryError, NoDevice, Error: see those classes.
     """
-    args = {
-        "means": means, "opacities": opacities, "view": view, "width": width, "height": height,
-        "projection": projection, "intrinsics": intrinsics, "position": position,
-        "background": background, "pixel_weights": pixel_weights, "scales": scales,
-        "rotations": rotations, "covariances": covariances, "colors": colors, "sh": sh,
-        "sh_dc": sh_dc, "sh_degree": sh_degree, "scale_modifier": scale_modifier,
-        "tan_fovx": tan_fovx, "tan_fovy": tan_fovy, "near_plane": near_plane,
-        "far_plane": far_plane, "radius_clip": radius_clip, "blur": blur,
-        "median_default": median_default, "antialias": antialias, "prefiltered": prefiltered,
-        "view_row_major": view_row_major, "pixel_last": pixel_last, "compat_3dgs": compat_3dgs,
-        "deterministic": deterministic,
-    }
-    with Call("rasterize") as block:
-        start = _Start(block, args, outputs, out, stream, _FORWARD_ONLY)
-        if start.device[0] == CPU or stream is not None:
-            check(_forward(start.context, start.args, start.outputs, None, start.stream))
-        else:
-            _draw(block, start, None, True)
-        return RasterOutputs(convert(start.arrays, start.values, start.like, out))
+    with call("rasterize") as block:
+        arrays, _, handle = begin(block, means, "means", stream)
+        args = pack_args(  # by position, which is faster: in the order of the signature
+            block, 0, means, opacities, view, width, height, projection, intrinsics,
+            position, background, pixel_weights, scales, rotations, covariances, colors, sh,
+            sh_dc, sh_degree, scale_modifier, tan_fovx, tan_fovy, near_plane, far_plane,
+            radius_clip, blur, median_default, antialias, prefiltered, view_row_major, pixel_last,
+            compat_3dgs, deterministic)
+        frame = Frame(view, means, colors, width, height, pixel_last)
+        values, results = _outputs(block, arrays, means, outputs, out, frame)
+        status = _forward(handle, args, results, 0, block.stream)
+        if status:
+            fail(status)
+        return RasterOutputs(convert(arrays, values, means, out))
 
 
-class _Start:
-    """What every forward call begins with: framework, context, packed inputs and outputs."""
-
-    __slots__ = ("arrays", "like", "device", "context", "stream", "args", "values", "outputs")
-
-    def __init__(self, block, args, outputs, out, stream, flags=0):
-        like = args["means"]
-        self.like = like
-        self.arrays = arrays = principal(like, "means")
-        self.device = device = arrays.device(like)
-        self.context = context(device)
-        self.stream = block.stream = arrays.stream(device) if stream is None else stream
-        double = arrays.is_double(like)
-        self.args = pack_args(block, double, flags, **args)
-        if "color" not in outputs and not (out and "color" in out):
-            raise argument_error("INVALID_ARGUMENT", "outputs has no 'color', which is required")
-        self.values, addresses = make_outputs(
-            block, arrays, like, double, outputs, out, OUTPUT_NAMES, Frame(args).output)
-        self.outputs = _OUTPUTS.pack_named(block, addresses)
+def _outputs(block, arrays, like, outputs, out, frame):
+    """({name: array}, address of a gsc_raster_outputs) of the results that are asked for."""
+    if "color" not in outputs and not (out and "color" in out):
+        raise argument_error("INVALID_ARGUMENT", "outputs has no 'color', which is required")
+    values, addresses = make_outputs(block, arrays, like, outputs, out, OUTPUT_NAMES,
+                                     frame.output)
+    return values, _OUTPUTS.pack_named(block, addresses)
 
 
 class SavedRaster:
@@ -185,7 +174,7 @@ class SavedRaster:
     @property
     def pairs(self) -> int:
         """How many pairs of a tile and a Gaussian that reaches it there are."""
-        return self.info[_INFO.fields.index("intersections") - 1]
+        return self.info[_PAIRS]
 
 
 def rasterize_forward(
@@ -207,85 +196,80 @@ def rasterize_forward(
     Returns:
         (RasterOutputs, SavedRaster)
     """
+    values, saved = forward(args, outputs, out, stream, max_intersections_bytes)
+    return RasterOutputs(values), saved
+
+
+def forward(args, outputs, out=None, stream=None, max_intersections_bytes=None):
+    """rasterize_forward(); the outputs in a dictionary."""
+    _need(args, "rasterize_forward")
+    with call("rasterize_forward") as block:
+        like = args["means"]
+        arrays, device, handle = begin(block, like, "means", stream)
+        stream = block.stream
+        packed = pack_args(block, **args)
+        values, results = _outputs(block, arrays, like, outputs, out, Frame.of(args))
+        info = _INFO.pack_named(block, {})
+        status = lib.gsc_raster_sizes(handle, packed, info)
+        if status:
+            fail(status)
+        memory = _Memory(block, arrays, like, device)
+        plan = _INFO.unpack(block, info)
+        state, state_view = memory.get(plan[_STATE_BYTES])
+        scratch_bytes = memory.bytes_of_scratch(plan)
+        scratch, scratch_view = memory.get(scratch_bytes)
+        status = lib.gsc_raster_project(
+            handle, packed, _BUFFERS.pack(block, state_view, 0, scratch_view), results, info,
+            stream)
+        if status:
+            fail(status)
+        plan = _INFO.unpack(block, info)
+        needed = memory.bytes_of_scratch(plan)
+        if needed > scratch_bytes:
+            del scratch  # so that what follows can have it
+        lists, lists_view = memory.get(_list_bytes(plan, max_intersections_bytes))
+        if needed > scratch_bytes:
+            scratch, scratch_view = memory.get(needed)
+        status = lib.gsc_raster_render(
+            handle, packed, _BUFFERS.pack(block, state_view, lists_view, scratch_view), results,
+            info, 0, stream)
+        if status:
+            fail(status)
+        saved = SavedRaster(state, lists, _INFO.unpack(block, info))
+        return convert(arrays, values, like, out), saved
+
+
+def _need(args, function):
     for name in ("means", "view", "width", "height"):
         if name not in args:
-            raise TypeError(f"rasterize_forward() needs the keyword argument {name!r}")
-    with Call("rasterize_forward") as block:
-        start = _Start(block, args, outputs, out, stream)
-        arrays, like = start.arrays, start.like
-        state, lists, info = _draw(block, start, max_intersections_bytes, stream is None)
-        values = convert(arrays, start.values, like, out)
-        return RasterOutputs(values), SavedRaster(state, lists, _INFO.unpack(block, info))
+            raise TypeError(f"{function}() needs the keyword argument {name!r}")
 
 
-def _draw(block, start, limit, lend):
-    """Both steps in memory of the caller's framework: (state, intersections, info's address).
+class _Memory:
+    """Buffers of one call in the framework's memory, beside the means."""
 
-    Where earlier frames tell how large this one may be, nothing waits between the steps.
-    lend: scratch comes from the framework too, whose current stream it then is."""
-    arrays, like = start.arrays, start.like
-    info = _INFO.pack(block, *[0] * (len(_INFO.fields) - 1))
-    check(lib.gsc_raster_forecast(start.context, start.args, info))
-    plan = _plan(block, info)
-    state = arrays.bytes(plan["state_bytes"], like)
-    state_view = _bytes_view(block, start, state, "state", plan["state_bytes"])
-    if plan["visible"] and limit is None:
-        buffers, lists, memory = _buffers(block, start, plan, state_view, limit, lend)
-        status = lib.gsc_raster_draw(start.context, start.args, buffers, start.outputs, info,
-                                     start.stream)
-        if status != _TOO_SMALL:
-            check(status)
-            return state, lists, info
-        del lists, memory
-    else:
-        memory, scratch = _scratch(block, start, plan["forward_scratch_bytes"], lend)
-        check(lib.gsc_raster_project(start.context, start.args,
-                                     _BUFFERS.pack(block, state_view, 0, scratch),
-                                     start.outputs, info, start.stream))
-        del memory  # so that what follows can have it
-    buffers, lists, memory = _buffers(block, start, _plan(block, info), state_view, limit,
-                                      lend)
-    check(lib.gsc_raster_render(start.context, start.args, buffers, start.outputs, info, 0,
-                                start.stream))
-    return state, lists, info
+    __slots__ = ("_block", "_arrays", "_like", "_device", "_on_cpu")
 
+    def __init__(self, block, arrays, like, device):
+        self._block, self._arrays, self._like = block, arrays, like
+        self._device, self._on_cpu = device_word(*device), device[0] == CPU
 
-def _buffers(block, start, plan, state_view, limit, lend):
-    """What render needs: the buffers' address, the intersections, and memory to hold on to."""
-    size = _list_bytes(plan, limit)
-    lists = start.arrays.bytes(size, start.like)
-    lists_view = _bytes_view(block, start, lists, "intersections", size)
-    memory, scratch = _scratch(block, start, plan["forward_scratch_bytes"], lend)
-    return _BUFFERS.pack(block, state_view, lists_view, scratch), lists, memory
+    def get(self, size):
+        """(uint8 array of that size, its view); (None, NULL) for no bytes."""
+        if not size:
+            return None, 0
+        memory = self._arrays.bytes(size, self._like)
+        return memory, self._block.bytes(self._arrays.address(memory), self._device, size)
 
-
-def check(status):
-    if status:
-        fail(status)
-
-
-def _plan(block, info):
-    return dict(zip(_INFO.fields[1:], _INFO.unpack(block, info)))
+    def bytes_of_scratch(self, plan):
+        """Nothing on the CPU.  On a GPU the framework's allocator knows about streams: what it
+        lent may be freed while the device still uses it."""
+        return 0 if self._on_cpu else plan[_SCRATCH_BYTES]
 
 
 def _list_bytes(plan, limit):
-    whole = plan["intersections_bytes"]
-    return whole if limit is None else max(min(whole, limit), plan["intersections_min_bytes"])
-
-
-def _scratch(block, start, size, lend):
-    """Scratch memory from the framework's allocator on a GPU and its view; else NULL, the
-    library's own.  Freed while the device still uses it: the allocator goes by streams, too."""
-    if start.device[0] == CPU or not size or not lend:
-        return None, 0
-    memory = start.arrays.bytes(size, start.like)
-    return memory, _bytes_view(block, start, memory, "scratch", size)
-
-
-def _bytes_view(block, start, memory, name, size):
-    """The view of what arrays.bytes() made, which needs none of the checks of others' arrays."""
-    address = adapter(memory, name).address(memory)
-    return block.tensor(name, address, start.device, (1, 8), (size,))
+    whole = plan[_LISTS_BYTES]
+    return whole if limit is None else max(min(whole, limit), plan[_LISTS_MIN_BYTES])
 
 
 def rasterize_backward(
@@ -321,44 +305,37 @@ def rasterize_backward(
     Returns:
         RasterGrads: what was asked for; summed over the cameras.
     """
-    for name in ("means", "view", "width", "height"):
-        if name not in args:
-            raise TypeError(f"rasterize_backward() needs the keyword argument {name!r}")
-    with Call("rasterize_backward") as block:
+    return RasterGrads(backward(
+        saved, args, wrt, {"color": grad_color, "alpha": grad_alpha, "depth": grad_depth,
+                           "inv_depth": grad_inv_depth}, out, grad_add, grad2d_ndc, stream))
+
+
+def backward(saved, args, wrt, upstream, out=None, grad_add=False, grad2d_ndc=False, stream=None):
+    """rasterize_backward(); gradients by output and by input in dictionaries."""
+    _need(args, "rasterize_backward")
+    with call("rasterize_backward") as block:
         like = args["means"]
-        arrays = principal(like, "means")
-        device = arrays.device(like)
-        lend = stream is None
-        block.stream = stream = arrays.stream(device) if lend else stream
-        double = arrays.is_double(like)
-        flags = ((CONSTANTS["GSC_RASTER_GRAD_ADD"] if grad_add else 0)
-                 | (CONSTANTS["GSC_RASTER_GRAD2D_NDC"] if grad2d_ndc else 0))
+        arrays, _, handle = begin(block, like, "means", stream)
+        flags = (_GRAD_ADD if grad_add else 0) | (_GRAD2D_NDC if grad2d_ndc else 0)
         if grad_add:
             missing = [name for name in wrt if not out or name not in out]
             if missing:
                 raise argument_error("INVALID_ARGUMENT", f"grad_add without {missing[0]} in out")
-        packed = pack_args(block, double, flags, **args)
-        values, addresses = make_outputs(block, arrays, like, double, wrt, out, GRAD_NAMES,
+        packed = pack_args(block, flags, **args)
+        values, addresses = make_outputs(block, arrays, like, wrt, out, GRAD_NAMES,
                                          lambda name: (None, _grad_shape(args, name)))
-        for name, value in zip(_UPSTREAM, (grad_color, grad_alpha, grad_depth, grad_inv_depth)):
-            addresses[name] = pack(block, value, f"grad_{name}")
+        for name, value in upstream.items():
+            if value is not None:
+                addresses[name] = pack(block, value, f"grad_{name}")
         grads = _GRADS.pack_named(block, addresses)
-        info = _INFO.pack(block, *saved.info)
-        memory, scratch = None, 0
-        if device[0] != CPU and lend:
-            sizes = _INFO.pack(block, *saved.info)
-            check(lib.gsc_raster_sizes(context(device), packed, sizes))  # deterministic takes more
-            size = _plan(block, sizes)["backward_scratch_bytes"]
-            memory = arrays.bytes(size, like)
-            scratch = block.tensor("scratch", adapter(memory, "scratch").address(memory), device,
-                                   (1, 8), (size,))
         buffers = _BUFFERS.pack(
             block, _saved_buffer(block, saved.state, "state", arrays, like),
-            _saved_buffer(block, saved.intersections, "intersections", arrays, like), scratch)
-        status = lib.gsc_raster_backward(context(device), packed, buffers, info, grads, stream)
+            _saved_buffer(block, saved.intersections, "intersections", arrays, like), 0)
+        info = _INFO.pack(block, *saved.info)
+        status = lib.gsc_raster_backward(handle, packed, buffers, info, grads, block.stream)
         if status:
             fail(status)
-        return RasterGrads(convert(arrays, values, like, out))
+        return convert(arrays, values, like, out)
 
 
 def _saved_buffer(block, memory, name, arrays, like):
@@ -373,7 +350,7 @@ def _saved_buffer(block, memory, name, arrays, like):
 
 def _grad_shape(args, name):
     if name in ("means2d", "means2d_abs"):
-        frame = Frame(args)
+        frame = Frame.of(args)
         return (*frame.lead, frame.gaussians, 2)
     given = args.get(name)
     if given is not None:
@@ -384,7 +361,7 @@ def _grad_shape(args, name):
 
         return _list_shape(given)
     if name == "position":
-        return (*Frame(args).lead, 3)
+        return (*Frame.of(args).lead, 3)
     raise argument_error("INVALID_ARGUMENT", f"wrt has {name!r}, which is not an input")
 
 
@@ -409,19 +386,16 @@ def mark_visible(
     Returns:
         bool [C, N], or [N] where view is [4, 4].
     """
-    with Call("mark_visible") as block:
-        arrays = principal(means, "means")
-        device = arrays.device(means)
-        block.stream = stream = arrays.stream(device) if stream is None else stream
-        args = {"means": means, "view": view, "width": 0, "height": 0}
-        packed = pack_args(block, arrays.is_double(means), near_plane=near_plane,
-                           far_plane=far_plane, view_row_major=view_row_major, **args)
+    with call("mark_visible") as block:
+        arrays, _, handle = begin(block, means, "means", stream)
+        packed = pack_args(block, means=means, view=view, near_plane=near_plane,
+                           far_plane=far_plane, view_row_major=view_row_major)
         visible = out
         if visible is None:
-            frame = Frame(args)
+            frame = Frame(view, means, None, 0, 0, False)
             visible = arrays.empty((*frame.lead, frame.gaussians), "bool", means)
-        status = lib.gsc_mark_visible(context(device), packed, pack_output(block, visible, "out"),
-                                      stream)
+        status = lib.gsc_mark_visible(handle, packed, pack_output(block, visible, "out"),
+                                      block.stream)
         if status:
             fail(status)
         return convert(arrays, {"out": visible}, means, {"out": out})["out"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ._abi import CONSTANTS
-from ._arrays import HostNumbers, pack, pack_output, shape_of
+from ._arrays import pack, pack_output, shape_of
 from ._call import Descriptor
 from ._errors import argument_error
 
@@ -28,7 +28,7 @@ def number(value, zero: float) -> float:
 
 
 def pack_args(
-    block, double, more_flags=0, *,
+    block, more_flags=0,
     means=None, opacities=None, view=None, width=0, height=0, projection=None, intrinsics=None,
     position=None, background=None, pixel_weights=None, scales=None, rotations=None,
     covariances=None, colors=None, sh=None, sh_dc=None, sh_degree=None, scale_modifier=None,
@@ -36,59 +36,53 @@ def pack_args(
     median_default=None, antialias=False, prefiltered=False, view_row_major=False,
     pixel_last=False, compat_3dgs=False, deterministic=False,
 ):
-    """The address of a gsc_raster_args.  double: lists of numbers become float64."""
-    flags = (
-        more_flags
-        | (_ANTIALIAS if antialias else 0)
-        | (_PREFILTERED if prefiltered else 0)
-        | (_VIEW_ROW_MAJOR if view_row_major else 0)
-        | (_PIXEL_LAST if pixel_last else 0)
-        | (_COMPAT_3DGS if compat_3dgs else 0)
-        | (_DETERMINISTIC if deterministic else 0)
-    )
+    """The address of a gsc_raster_args."""
+    flags = more_flags
+    if antialias:
+        flags |= _ANTIALIAS
+    if prefiltered:
+        flags |= _PREFILTERED
+    if view_row_major:
+        flags |= _VIEW_ROW_MAJOR
+    if pixel_last:
+        flags |= _PIXEL_LAST
+    if compat_3dgs:
+        flags |= _COMPAT_3DGS
+    if deterministic:
+        flags |= _DETERMINISTIC
     if sh_degree is None:
-        sh_degree = _stored_degree(sh, sh_dc)
+        sh_degree = 0 if sh is None else _stored_degree(sh, sh_dc)
     return _ARGS.pack(
         block, flags, width, height, sh_degree,
-        number(scale_modifier, _SMALLEST),
+        0.0 if scale_modifier is None else number(scale_modifier, _SMALLEST),
         tan_fovx or 0.0,
         tan_fovy or 0.0,
-        number(near_plane, _SMALLEST),
+        0.0 if near_plane is None else number(near_plane, _SMALLEST),
         0.0 if far_plane is None or far_plane == math.inf else far_plane,
         radius_clip or 0.0,
-        number(blur, -1.0),
+        0.0 if blur is None else number(blur, -1.0),
         median_default or 0.0,
-        _pack_camera(block, view, "view", double),
-        _pack_camera(block, projection, "projection", double),
-        _pack_camera(block, intrinsics, "intrinsics", double),
-        _pack_camera(block, position, "position", double),
-        _pack_camera(block, background, "background", double),
-        pack(block, pixel_weights, "pixel_weights"),
+        pack(block, view, "view"),
+        0 if projection is None else pack(block, projection, "projection"),
+        0 if intrinsics is None else pack(block, intrinsics, "intrinsics"),
+        0 if position is None else pack(block, position, "position"),
+        0 if background is None else pack(block, background, "background"),
+        0 if pixel_weights is None else pack(block, pixel_weights, "pixel_weights"),
         pack(block, means, "means"),
-        pack(block, opacities, "opacities"),
-        pack(block, scales, "scales"),
-        pack(block, rotations, "rotations"),
-        pack(block, covariances, "covariances"),
-        pack(block, colors, "colors"),
-        pack(block, sh, "sh"),
-        pack(block, sh_dc, "sh_dc"),
+        0 if opacities is None else pack(block, opacities, "opacities"),
+        0 if scales is None else pack(block, scales, "scales"),
+        0 if rotations is None else pack(block, rotations, "rotations"),
+        0 if covariances is None else pack(block, covariances, "covariances"),
+        0 if colors is None else pack(block, colors, "colors"),
+        0 if sh is None else pack(block, sh, "sh"),
+        0 if sh_dc is None else pack(block, sh_dc, "sh_dc"),
     )
-
-
-def _pack_camera(block, value, name, double):
-    if value is None:
-        return 0
-    if isinstance(value, (list, tuple)):
-        value = HostNumbers(value, name, double)
-    return pack(block, value, name)
 
 
 def _stored_degree(sh, sh_dc):
     """The highest degree whose (degree + 1)^2 coefficients are there."""
-    stored = 0 if sh_dc is None else 1
-    if sh is not None:
-        shape = shape_of(sh)
-        stored += shape[1] if len(shape) > 1 else 0
+    shape = shape_of(sh)
+    stored = (0 if sh_dc is None else 1) + (shape[1] if len(shape) > 1 else 0)
     return min(max(math.isqrt(stored) - 1, 0), 4)
 
 
@@ -112,31 +106,48 @@ OUTPUT_NAMES = (*_PIXEL, *_GAUSSIAN)
 class Frame:
     """Sizes of one call's images and lists, as far as the shapes of its inputs tell them."""
 
-    __slots__ = ("lead", "gaussians", "channels", "height", "width", "pixel_last")
+    __slots__ = ("view", "means", "colors", "width", "height", "pixel_last")
 
-    def __init__(self, args):
-        view = args.get("view")
-        shape = _list_shape(view) if isinstance(view, (list, tuple)) else shape_of(view)
-        self.lead = shape[:1] if len(shape) == 3 else ()
-        means = shape_of(args.get("means"))
-        self.gaussians = means[0] if means else 0
-        colors = args.get("colors")
-        channels = () if colors is None else shape_of(colors)
-        self.channels = channels[-1] if channels else 3
-        # A size that is not positive is the library's to refuse.
-        self.height, self.width = max(args["height"], 0), max(args["width"], 0)
-        self.pixel_last = args.get("pixel_last", False)
+    def __init__(self, view, means, colors, width, height, pixel_last):
+        self.view, self.means, self.colors = view, means, colors
+        self.width, self.height, self.pixel_last = width, height, pixel_last
+
+    @classmethod
+    def of(cls, args):
+        """From keyword arguments of the rasterizer."""
+        return cls(args.get("view"), args.get("means"), args.get("colors"), args["width"],
+                   args["height"], args.get("pixel_last", False))
+
+    @property
+    def lead(self):
+        """(C,), or () where the view has no such dimension."""
+        shape = getattr(self.view, "shape", None)
+        if shape is None:
+            shape = _list_shape(self.view)
+        return tuple(shape[:1]) if len(shape) == 3 else ()
+
+    @property
+    def gaussians(self):
+        """N."""
+        shape = shape_of(self.means)
+        return shape[0] if shape else 0
 
     def output(self, name):
         """(dtype or None, shape) of one output."""
+        lead = self.lead
         if name in _GAUSSIAN:
             dtype, tail = _GAUSSIAN[name]
-            return dtype, self.lead + (self.gaussians,) + tail
+            return dtype, (*lead, self.gaussians, *tail)
+        height, width = self.height, self.width
+        if height < 0 or width < 0:  # which is the library's to refuse
+            height = width = 0
         if name != "color":
-            return None, self.lead + (self.height, self.width)
+            return None, (*lead, height, width)
+        shape = () if self.colors is None else shape_of(self.colors)
+        channels = shape[-1] if shape else 3
         if self.pixel_last:
-            return None, self.lead + (self.height, self.width, self.channels)
-        return None, self.lead + (self.channels, self.height, self.width)
+            return None, (*lead, height, width, channels)
+        return None, (*lead, channels, height, width)
 
 
 def _list_shape(value):
@@ -147,7 +158,7 @@ def _list_shape(value):
     return tuple(shape)
 
 
-def make_outputs(block, arrays, like, double, names, out, known, output):
+def make_outputs(block, arrays, like, names, out, known, output):
     """Packs the arrays that are asked for, the caller's or new ones.
 
     Returns ({name: array} in the order asked, {name: address}).
@@ -164,7 +175,7 @@ def make_outputs(block, arrays, like, double, names, out, known, output):
         if given is None:
             dtype, shape = output(name)
             if dtype is None:
-                dtype = "float64" if double else "float32"
+                dtype = "float64" if block.double else "float32"
             given = arrays.empty(shape, dtype, like)
         values[name] = given
         addresses[name] = pack_output(block, given, name)

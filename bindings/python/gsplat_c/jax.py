@@ -86,7 +86,7 @@ def _rasterize(static, arrays):
     outputs, options = static
     options = dict(options)
     options.pop("grad2d_ndc", None)
-    frame, means = Frame({**arrays, **options}), arrays["means"]
+    frame, means = Frame.of({**arrays, **options}), arrays["means"]
     shapes = {}
     for name in outputs:
         dtype, shape = frame.output(name)

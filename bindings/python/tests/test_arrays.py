@@ -269,3 +269,15 @@ def test_a_failed_call_leaves_nothing_behind():
         with pytest.raises(RuntimeError, match="own trouble"):
             gsplat_c.rasterize(**{**args, "colors": Broken(args["colors"])})
         np.testing.assert_array_equal(gsplat_c.rasterize(**args).color, expected)
+
+
+def test_pointers_of_capsules_do_not_depend_on_their_layout(monkeypatch):
+    from gsplat_c import _dlpack
+
+    array = np.arange(3, dtype=np.float32)
+    for found in (_dlpack._field_pointer, lambda capsule: 1):  # as it is; as it might become
+        monkeypatch.setattr(_dlpack, "_field_pointer", found)
+        pointer = _dlpack.trusted_pointer(array.__dlpack__(), b"dltensor")
+        capsule = array.__dlpack__()
+        assert _dlpack.fields_of(pointer(capsule))[:2] == (array.ctypes.data, (3,))
+    assert pointer is not _dlpack._field_pointer

@@ -181,6 +181,7 @@ def test_wrong_requests():
         ({"wrt": ("means",), "grad_color": weight[:2]}, "color"),
         ({"wrt": ("means",), "grad_color": np.float64(weight)}, "color"),
         ({"wrt": (), "out": {"means": np.zeros((5, 3), np.float32)}}, "means"),
+        ({"wrt": (), "out": {"view": [[0.0] * 4] * 4}}, "view is list, expected an array"),
     ]:
         with pytest.raises(gsplat_c.ArgumentError, match=text):
             gsplat_c.rasterize_backward(saved, **{"grad_color": weight, **options}, **args)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import gsplat_c
-from gsplat_c._call import DLTENSOR, Call
+from gsplat_c._call import DLTENSOR, call
 from gsplat_c._cupy import CupyArrays
 
 
@@ -60,7 +60,7 @@ def unpack(block, address):
 def test_views(fake):
     arrays = CupyArrays(fake)
     base = np.arange(24, dtype=np.float32).reshape(4, 6)
-    with Call("test") as block:
+    with call("test") as block:
         dense = FakeArray(base)
         assert unpack(block, arrays.pack(block, dense, "x")) == (
             base.ctypes.data, (2, 1), (2, 32), (4, 6), None)

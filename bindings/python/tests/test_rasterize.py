@@ -1,10 +1,13 @@
 """Forward rendering from numpy arrays, against analytic images and the slow reference."""
 
+import inspect
+
 import numpy as np
 import pytest
 
 import gsplat_c
 import reference
+from gsplat_c import _raster, _scene
 from scenes import cloud, one_splat
 
 PIXELS = ("color", "alpha", "depth", "inv_depth", "median_depth")
@@ -255,3 +258,21 @@ def test_mark_visible():
     rows = gsplat_c.mark_visible(means=means, view=np.ascontiguousarray(view.T),
                                  view_row_major=True)
     np.testing.assert_array_equal(rows, both[0])
+
+
+def test_every_argument_reaches_its_field(monkeypatch):
+    signature = inspect.signature(_scene.pack_args)
+    seen = {}
+
+    def spy(*args):
+        seen.update(signature.bind(*args).arguments)
+        return pack_args(*args)
+
+    pack_args = _scene.pack_args
+    monkeypatch.setattr(_raster, "pack_args", spy)
+    names = [name for name in inspect.signature(gsplat_c.rasterize).parameters
+             if name not in ("means", "outputs", "out", "stream")]
+    values = {name: object() for name in names}
+    with pytest.raises(gsplat_c.ArgumentError):
+        gsplat_c.rasterize(means=cloud()["means"], **values)
+    assert {name: seen[name] for name in names} == values
