@@ -22,7 +22,7 @@ import ctypes
 import sys
 from array import array as host_memory
 
-from ._call import call, device_word, dtype_word
+from ._call import DLTENSOR, call, device_word, dtype_word
 from ._dlpack import (
     KINDS,
     NATIVE,
@@ -32,11 +32,12 @@ from ._dlpack import (
     fields_of,
     is_dense,
     trusted_pointer,
+    view_function,
 )
 from ._errors import argument_error
 
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
-_CPU_WORD = device_word(CPU, 0)
+_CPU_WORD = device_word((CPU, 0))
 
 
 def _must_be_dense(name):
@@ -122,7 +123,8 @@ class NumpyArrays:
 
 
 class TorchArrays:
-    """torch.Tensor of any version, by its methods: five times faster than its __dlpack__."""
+    """torch.Tensor of any version, five times faster than by its __dlpack__: from 2.10 on by the
+    table of C functions that its type has for DLPack, before by the methods of a tensor."""
 
     convert = None
 
@@ -138,8 +140,8 @@ class TorchArrays:
                        for name in ("float32", "float64", "int32", "int64", "uint8", "bool")}
         cpu = torch.device("cpu")
         self._devices = {cpu: (CPU, 0)}
-        self._device_words = {cpu: _CPU_WORD}
         self._records = torch.is_grad_enabled
+        self._view = view_function(torch.Tensor)
         self._raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 
     def pack(self, block, tensor, name, strided=False, writable=False):
@@ -150,17 +152,21 @@ class TorchArrays:
             strides = None
             if tensor.is_neg() or not tensor.is_contiguous():
                 tensor, strides = self._plain(block, tensor, strided, name, writable)
+            if self._view is not None:
+                address = block.base + block.reserve(DLTENSOR.size)
+                self._view(tensor, address)
+                return address
             dtype = self._codes.get(tensor.dtype)
             if dtype is None:
                 raise argument_error("DTYPE", f"{name} has dtype {tensor.dtype}")
-            device = self._device_words.get(tensor.device)
-            if device is None:
-                device = device_word(*self.device(tensor, name))
+            device = device_word(self.device(tensor, name))
             return block.tensor(name, tensor.data_ptr(), device, dtype, tensor.shape, strides)
-        except (RuntimeError, TypeError) as error:
+        except (RuntimeError, TypeError, BufferError) as error:
             if isinstance(error, ValueError):
                 raise
-            raise argument_error("LAYOUT", f"{name} has no plain memory: {error}") from None
+            self.device(tensor, name)
+            reason = str(error).partition("\n")[0]  # a trace may follow
+            raise argument_error("LAYOUT", f"{name} has no plain memory: {reason}") from None
 
     @staticmethod
     def _plain(block, tensor, strided, name, writable):
@@ -180,8 +186,7 @@ class TorchArrays:
             if memory.data_ptr() % 256 == 0:
                 return memory
         memory = self.torch.empty(size + 255, dtype=self.torch.uint8, device=like.device)
-        start = -memory.data_ptr() % 256
-        return memory[start:start + size]
+        return memory.narrow(0, -memory.data_ptr() % 256, size)
 
     def address(self, tensor):
         return tensor.data_ptr()
@@ -196,7 +201,6 @@ class TorchArrays:
             if device.type != "cuda":
                 raise argument_error("DEVICE", f"{name} is on {device}, expected cpu or cuda")
             found = self._devices[device] = (CUDA, device.index or 0)
-            self._device_words[device] = device_word(*found)
         return found
 
     def is_double(self, tensor):

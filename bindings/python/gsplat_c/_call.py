@@ -15,6 +15,7 @@ import threading
 from ._abi import STRUCTS
 from ._errors import ArgumentError, argument_error
 
+_FULL = "gsplat_c: a call with too many tensors"
 _BLOCK_BYTES = 16384  # the widest call has 56 tensors of up to MAX_NDIM dimensions, 176 bytes each
 MAX_NDIM = 8
 TENSOR_BYTES = 48 + 16 * MAX_NDIM  # DLTensor, shape, strides
@@ -28,9 +29,15 @@ _POINTER = struct.Struct("=Q")
 _set_pointer = _POINTER.pack_into
 
 
-def device_word(kind: int, number: int) -> int:
-    """A DLDevice as one number."""
-    return _POINTER.unpack(struct.pack("=ii", kind, number))[0]
+_device_words: dict[tuple[int, int], int] = {}
+
+
+def device_word(device: tuple[int, int]) -> int:
+    """A DLDevice (type, id) as one number."""
+    word = _device_words.get(device)
+    if word is None:
+        word = _device_words[device] = _POINTER.unpack(struct.pack("=ii", *device))[0]
+    return word
 
 
 def dtype_word(code: int, bits: int, ndim: int = 0) -> int:
@@ -138,7 +145,7 @@ class Block:
         offset = self.top
         self.top = top = offset + size
         if top > self.size:
-            raise MemoryError("gsplat_c: a call with too many tensors")
+            raise MemoryError(_FULL)
         return offset
 
     def tensor(self, name, data, device, dtype, shape, strides=None) -> int:
@@ -149,7 +156,10 @@ class Block:
         ndim = len(shape)
         if ndim > MAX_NDIM:
             raise argument_error("SHAPE", f"{name} has {ndim} dimensions, at most {MAX_NDIM}")
-        offset = self.reserve(48 + 16 * ndim)
+        offset = self.top  # reserve(), without the call
+        self.top = top = offset + 48 + 16 * ndim
+        if top > self.size:
+            raise MemoryError(_FULL)
         address = self.base + offset
         if strides is None:
             _DENSE[ndim](self.memory, offset, data, device, dtype | _NDIM[ndim], address + 48,

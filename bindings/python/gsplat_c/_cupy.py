@@ -34,7 +34,7 @@ class CupyArrays:
         block.keep.append(array)
         size = dtype.itemsize
         strides = None if dense else [stride // size for stride in array.strides]
-        return block.tensor(name, array.data.ptr, device_word(CUDA, array.device.id),
+        return block.tensor(name, array.data.ptr, device_word((CUDA, array.device.id)),
                             dtype_word(KINDS[dtype.kind], size * 8), array.shape, strides)
 
     def empty(self, shape, dtype, like):

@@ -40,6 +40,22 @@ def trusted_pointer(example, name):
     return lambda capsule: capsule_pointer(capsule, name)
 
 
+def view_function(kind):
+    """A type's function(array, address) that fills a DLTensor; None if it has none.
+
+    It is the fourth pointer in the table of DLPack 1's C functions, behind a header of 16 bytes.
+    The view borrows the array's shape and strides.  Failure is the array's own exception.
+    """
+    table = getattr(kind, "__dlpack_c_exchange_api__", None)
+    if table is None or not capsule_is(table, b"dlpack_exchange_api"):
+        return None
+    address = capsule_pointer(table, b"dlpack_exchange_api")
+    function = _read_pointer(address + 16 + 3 * 8).value
+    if ctypes.c_uint32.from_address(address).value != 1 or not function:
+        return None
+    return ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)(function)
+
+
 def fields_of(pointer):
     """(address of the data, shape, strides or None, code, bits) of a DLTensor."""
     data, _, _, ndim, code, bits, _, shape, strides, offset = DLTENSOR.unpack(

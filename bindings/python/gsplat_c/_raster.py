@@ -216,20 +216,20 @@ def forward(args, outputs, out=None, stream=None, max_intersections_bytes=None):
         memory = _Memory(block, arrays, like, device)
         plan = _INFO.unpack(block, info)
         state, state_view = memory.get(plan[_STATE_BYTES])
-        scratch_bytes = memory.bytes_of_scratch(plan)
-        scratch, scratch_view = memory.get(scratch_bytes)
+        scratch_bytes = plan[_SCRATCH_BYTES]
+        scratch, scratch_view = memory.scratch(scratch_bytes)
         status = lib.gsc_raster_project(
             handle, packed, _BUFFERS.pack(block, state_view, 0, scratch_view), results, info,
             stream)
         if status:
             fail(status)
         plan = _INFO.unpack(block, info)
-        needed = memory.bytes_of_scratch(plan)
+        needed = plan[_SCRATCH_BYTES]
         if needed > scratch_bytes:
             del scratch  # so that what follows can have it
         lists, lists_view = memory.get(_list_bytes(plan, max_intersections_bytes))
         if needed > scratch_bytes:
-            scratch, scratch_view = memory.get(needed)
+            scratch, scratch_view = memory.scratch(needed)
         status = lib.gsc_raster_render(
             handle, packed, _BUFFERS.pack(block, state_view, lists_view, scratch_view), results,
             info, 0, stream)
@@ -252,19 +252,17 @@ class _Memory:
 
     def __init__(self, block, arrays, like, device):
         self._block, self._arrays, self._like = block, arrays, like
-        self._device, self._on_cpu = device_word(*device), device[0] == CPU
+        self._device, self._on_cpu = device_word(device), device[0] == CPU
 
     def get(self, size):
-        """(uint8 array of that size, its view); (None, NULL) for no bytes."""
-        if not size:
-            return None, 0
+        """(uint8 array of that size, its view)."""
         memory = self._arrays.bytes(size, self._like)
         return memory, self._block.bytes(self._arrays.address(memory), self._device, size)
 
-    def bytes_of_scratch(self, plan):
-        """Nothing on the CPU.  On a GPU the framework's allocator knows about streams: what it
-        lent may be freed while the device still uses it."""
-        return 0 if self._on_cpu else plan[_SCRATCH_BYTES]
+    def scratch(self, size):
+        """The same for scratch memory.  None on the CPU, where the library has its own; on a GPU
+        the framework's may be freed while the device still uses it, since it goes by streams."""
+        return (None, 0) if self._on_cpu or not size else self.get(size)
 
 
 def _list_bytes(plan, limit):

@@ -167,7 +167,7 @@ def make_outputs(block, arrays, like, names, out, known, output):
     if isinstance(names, str):
         names = (names,)
     if out:
-        names = (*names, *(name for name in out if name not in names))
+        names = (*names, *[name for name in out if name not in names])
     for name in names:
         if name not in known:
             raise argument_error("INVALID_ARGUMENT", f"no {name!r} among {', '.join(known)}")

@@ -11,7 +11,7 @@ from torch.autograd.function import once_differentiable
 from .. import _raster
 from . import _render
 from ._settings import variant_of
-from ._variants import LIBRARY_NAMES, OUTPUTS, PLAIN, POSED, SPLIT, raw_arguments
+from ._variants import OUTPUTS, PLAIN, POSED, SPLIT, raw_arguments
 
 _MODULE = "diff_gaussian_rasterization"
 _SINKS = ("means2D", "theta", "rho")  # their values are not read
@@ -36,8 +36,8 @@ def make_function(variant):
             chosen = variant or variant_of(settings)
             names = _input_names(chosen, len(tensors))
             tensors = dict(zip(names, tensors))
-            results, saved, args = _draw(chosen, settings, tensors, True)
-            _keep(ctx, chosen, settings, tensors, saved, args)
+            results, drawn = _draw(chosen, settings, tensors, True)
+            _keep(ctx, chosen, settings, tensors, drawn)
             ctx.mark_non_differentiable(*(results[name] for name in chosen.returns
                                           if OUTPUTS[name].integer))
             return tuple(results[name] for name in chosen.returns)
@@ -63,41 +63,36 @@ def _input_names(variant, count):
                     f"{', '.join(variant.inputs)}, raster_settings")
 
 
-def _keep(ctx, variant, settings, tensors, saved, args):
+def _keep(ctx, variant, settings, tensors, drawn):
     """Keeps what backward needs; only through save_for_backward what may be large."""
-    ctx.variant, ctx.settings, ctx.info = variant, settings, None
-    ctx.shapes = {name: () if tensor is None else tuple(tensor.shape)
-                  for name, tensor in tensors.items()}
+    ctx.variant, ctx.settings, ctx.args = variant, settings, None
+    ctx.shapes = {name: () if tensor is None else tensor.shape for name, tensor in tensors.items()}
     ctx.device = tensors["means3D"].device
     ctx.set_materialize_grads(False)
-    if args is None:
+    if drawn is None:  # no Gaussian, nothing ran
         return
-    ctx.read = [name for name in tensors if name not in _SINKS and LIBRARY_NAMES[name] in args]
-    ctx.info = saved.info
-    ctx.args = dict(args)
-    for name in ctx.read:
-        del ctx.args[LIBRARY_NAMES[name]]
-    ctx.save_for_backward(saved.state, saved.intersections,
-                          *(tensors[name] for name in ctx.read))
+    saved, scene = drawn.saved, drawn.scene
+    ctx.args, ctx.info, ctx.scene = drawn.args, saved.info, tuple(scene)
+    ctx.save_for_backward(saved.state, saved.intersections, *scene.values())
 
 
 def _gradients(ctx, grads, wanted):
     """Gradients by input name of a node's saved frame."""
-    if ctx.info is None:  # no Gaussian, nothing ran
+    if ctx.args is None:
         return {name: torch.zeros(ctx.shapes[name], device=ctx.device) for name in wanted}
-    state, intersections, *read = ctx.saved_tensors
-    args = {**ctx.args, **{LIBRARY_NAMES[name]: tensor for name, tensor in zip(ctx.read, read)}}
+    state, intersections, *scene = ctx.saved_tensors
     upstream = {OUTPUTS[name].source: grad for name, grad in zip(ctx.variant.returns, grads)
                 if OUTPUTS[name].differentiable}
-    saved = _raster.SavedRaster(state, intersections, ctx.info)
+    drawn = _render.Drawn(_raster.SavedRaster(state, intersections, ctx.info), ctx.args,
+                          dict(zip(ctx.scene, scene)))
     try:
-        found = _render.backward(saved, args, upstream, ctx.shapes, wanted)
+        found = _render.backward(drawn, upstream, ctx.shapes, wanted)
         _synchronize(ctx.settings, ctx.device)
         return found
     except Exception:
         if _writes_snapshot(ctx.variant, ctx.settings):
             _snapshot("snapshot_bw.dump",
-                      (*grads, *read, *_field_values(ctx.variant, ctx.settings).values()))
+                      (*grads, *scene, *_field_values(ctx.variant, ctx.settings).values()))
         raise
 
 
@@ -135,15 +130,18 @@ def _snapshot(path, arguments):
 
 
 def _is_recorded(tensors):
-    return torch.is_grad_enabled() and any(
-        isinstance(tensor, torch.Tensor) and tensor.requires_grad for tensor in tensors.values())
+    if torch.is_grad_enabled():
+        for tensor in tensors.values():
+            if getattr(tensor, "requires_grad", False):
+                return True
+    return False
 
 
 def render(function, variant, settings, tensors):
     """The results of a variant, through the autograd node only where gradients are wanted."""
     if _is_recorded(tensors):
         return function.apply(*tensors.values(), settings)
-    results, _, _ = _draw(variant, settings, tensors, False)
+    results, _ = _draw(variant, settings, tensors, False)
     return tuple(results[name] for name in variant.returns)
 
 
@@ -190,7 +188,7 @@ class _Rasterizer(torch.nn.Module):
 
     def __init__(self, raster_settings):
         super().__init__()
-        self.raster_settings = raster_settings
+        self.__dict__["raster_settings"] = raster_settings  # no module: spare it the search
 
     def markVisible(self, positions):  # noqa: N802
         """positions [P, 3] -> bool [P], whether they lie beyond the near plane (z > 0.2)."""

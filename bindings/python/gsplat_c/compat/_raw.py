@@ -55,11 +55,12 @@ def make_rasterize_gaussians(variant):
     def rasterize_gaussians(*args):
         chosen, values = _bind("rasterize_gaussians", variant, raw_arguments, args)
         settings, tensors = _split_arguments(chosen, values)
-        results, saved, _ = _render.forward(chosen, settings, tensors, True)
+        results, drawn = _render.forward(chosen, settings, tensors, True)
         nothing = torch.empty(0, dtype=torch.uint8, device=tensors["means3D"].device)
         results.update(num_rendered=0, num_buckets=0, geom=nothing, binning=nothing, img=nothing,
                        sample=nothing)
-        if saved is not None:
+        if drawn is not None:
+            saved = drawn.saved
             # The original's backward is not given the opacities; ours reads them.
             geom = torch.cat((saved.state, _bytes(tensors["opacities"])))
             info = torch.frombuffer(bytearray(array("Q", saved.info).tobytes()),
@@ -87,10 +88,10 @@ def make_rasterize_gaussians_backward(variant):
         if tensors["means3D"].shape[0] == 0:
             return tuple(tensors["means3D"].new_zeros(shapes[name]) for name in wanted)
         saved, tensors["opacities"] = _unpack(values)
-        args = _render.library_args(chosen, settings, tensors)
+        drawn = _render.Drawn(saved, *_render.library_args(chosen, settings, tensors))
         upstream = {OUTPUTS[name].source: grad for name, grad in upstream.items()
                     if _render.given(grad)}
-        found = _render.backward(saved, args, upstream, shapes, wanted)
+        found = _render.backward(drawn, upstream, shapes, wanted)
         return tuple(found[name] for name in wanted)
 
     return _named(rasterize_gaussians_backward, "rasterize_gaussians_backward")

@@ -8,21 +8,21 @@ import torch
 
 from .. import _raster
 from .._errors import argument_error
-from ._variants import LIBRARY_NAMES, OUTPUTS
+from ._variants import LIBRARY_NAMES, OUTPUTS, SCENE_NAMES
 
-_UPSTREAM = {"color": "grad_color", "inv_depth": "grad_inv_depth", "depth": "grad_depth",
-             "alpha": "grad_alpha"}
 _MAX_DEGREE = 3  # the originals read a higher degree as this one
 _WHERE = "diff_gaussian_rasterization"
+_FLOAT = torch.float32
 
 
 def check_float(where, name, tensor):
     """Nothing is converted: what is not float32 is refused, as by the originals."""
+    if getattr(tensor, "dtype", None) is _FLOAT:
+        return
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"{where}: {name} is {type(tensor).__name__}, expected a torch.Tensor")
-    if tensor.dtype is not torch.float32:
-        raise argument_error("DTYPE", f"{where}: {name} has dtype {tensor.dtype}, expected scalar "
-                                      "type Float (torch.float32)")
+    raise argument_error("DTYPE", f"{where}: {name} has dtype {tensor.dtype}, expected scalar type "
+                                  "Float (torch.float32)")
 
 
 def given(tensor):
@@ -30,9 +30,8 @@ def given(tensor):
     return tensor is not None and tensor.numel() > 0
 
 
-def is_empty(tensors):
-    """Whether there is no Gaussian, so that nothing runs.  tensors: input by name."""
-    means = tensors["means3D"]
+def is_empty(means):
+    """Whether there is no Gaussian, so that nothing runs."""
     check_float(_WHERE, "means3D", means)
     if means.ndim != 2 or means.shape[1] != 3:
         raise RuntimeError("means3D must have dimensions (num_points, 3), it has "
@@ -64,10 +63,15 @@ def pixel_weights(settings):
 
 
 def library_args(variant, settings, tensors):
-    """Keyword arguments of gsplat_c.rasterize, to be called where autograd does not record.
+    """What gsplat_c.rasterize takes where autograd does not record: (camera and options, scene).
 
     tensors: input by name, absent ones too.
     """
+    scene = {}
+    for name, tensor in tensors.items():
+        if tensor is not None and name in SCENE_NAMES and tensor.numel():
+            check_float(_WHERE, name, tensor)
+            scene[SCENE_NAMES[name]] = tensor
     args = {
         "width": index(settings.image_width), "height": index(settings.image_height),
         "tan_fovx": float(settings.tanfovx), "tan_fovy": float(settings.tanfovy),
@@ -80,94 +84,92 @@ def library_args(variant, settings, tensors):
         "median_default": variant.median_default,
         "compat_3dgs": True,
     }
-    for name, tensor in tensors.items():
-        library_name = LIBRARY_NAMES.get(name)
-        if library_name is not None and name != "means2D" and given(tensor):
-            check_float(_WHERE, name, tensor)
-            args[library_name] = tensor
-    if "colors" in args:
-        args.pop("sh", None)
-        args.pop("sh_dc", None)
+    if "colors" in scene:
+        scene.pop("sh", None)
+        scene.pop("sh_dc", None)
     else:
         args["sh_degree"] = min(index(settings.sh_degree), _MAX_DEGREE)
         args["position"] = _camera(settings, "campos", (3,))
-    return args
+    return args, scene
 
 
 def _shape(letters, sizes):
     return [sizes[letter] if letter in sizes else int(letter) for letter in letters]
 
 
-def make_results(variant, settings, tensors, zero):
+def make_results(variant, height, width, means, weights, zero):
     """New tensors for every result, by name; zero: filled with it, not left to be written."""
-    means = tensors["means3D"]
     # A size that is not positive is the library's to refuse.
-    sizes = {"H": max(index(settings.image_height), 0), "W": max(index(settings.image_width), 0),
-             "P": means.shape[0]}
-    has_weights = pixel_weights(settings) is not None
-    results = {}
+    sizes = {"H": max(height, 0), "W": max(width, 0), "P": means.shape[0]}
+    device, results = means.device, {}
     for name in variant.returns:
         output = OUTPUTS[name]
-        shape = _shape(output.shape, sizes) if has_weights or not output.weighted else [0]
-        make = torch.empty if output.source and not zero else torch.zeros
-        results[name] = make(shape, dtype=torch.int32 if output.integer else torch.float32,
-                             device=means.device)
+        shape = _shape(output.shape, sizes) if weights is not None or not output.weighted else [0]
+        make = torch.empty if shape == [0] or (output.source and not zero) else torch.zeros
+        results[name] = make(shape, dtype=torch.int32 if output.integer else _FLOAT, device=device)
     return results
 
 
+class Drawn:
+    """What backward needs of a frame: a SavedRaster, camera and options, the scene."""
+
+    __slots__ = ("saved", "args", "scene")
+
+    def __init__(self, saved, args, scene):
+        self.saved, self.args, self.scene = saved, args, scene
+
+
 def forward(variant, settings, tensors, save):
-    """Draws.  Returns (results by name, SavedRaster or None, the library's arguments).
+    """Draws.  Returns (results by name, Drawn or None).
 
-    The last two are None where there is no Gaussian: all results are then zero, the
-    background does not show.
+    There is nothing drawn without a Gaussian: all results are then zero, the background does
+    not show.
     """
-    if is_empty(tensors):
-        return make_results(variant, settings, tensors, True), None, None
-    args = library_args(variant, settings, tensors)
-    results = make_results(variant, settings, tensors, False)
-    weights = pixel_weights(settings)
-    out, copies = {}, {}
-    for name, tensor in results.items():
-        output = OUTPUTS[name]
-        if not output.source or (output.weighted and weights is None):
-            continue
-        if output.source in out:
-            copies[name] = output.source
-        else:
-            out[output.source] = tensor
-    weighted = {} if weights is None else {"pixel_weights": weights.detach()}
-    saved = None
+    means, weights = tensors["means3D"], pixel_weights(settings)
+    if is_empty(means):
+        return make_results(variant, index(settings.image_height), index(settings.image_width),
+                            means, weights, True), None
+    args, scene = library_args(variant, settings, tensors)
+    results = make_results(variant, args["height"], args["width"], means, weights, False)
+    out = {OUTPUTS[name].source: tensor for name, tensor in results.items()
+           if OUTPUTS[name].source and (weights is not None or not OUTPUTS[name].weighted)}
+    given = {**args, **scene}
+    if weights is not None:
+        given["pixel_weights"] = weights.detach()
+    drawn = None
     if save:
-        _, saved = _raster.rasterize_forward(outputs=(), out=out, **weighted, **args)
+        _, saved = _raster.forward(given, (), out)
+        drawn = Drawn(saved, args, scene)
     else:
-        _raster.rasterize(outputs=(), out=out, **weighted, **args)
-    for name, source in copies.items():
-        results[name].copy_(out[source])
-    return results, saved, args
+        _raster.rasterize(outputs=(), out=out, **given)
+    if "my_radii" in results:  # a variant that returns the radii twice; out has the last
+        results["radii"] = results["my_radii"].clone()
+    return results, drawn
 
 
-def backward(saved, args, upstream, shapes, wanted):
+def backward(drawn, upstream, shapes, wanted):
     """Gradients by input name, of the inputs ``wanted``.
 
     Args:
-        saved, args: what forward returned.
+        drawn: what forward returned.
         upstream: gradient by the library's output, by name; absent or None: zero.
         shapes: of the inputs, by name.  Those that had no part in the image get zeros.
     """
+    args, scene = drawn.args, drawn.scene
     used = {name: LIBRARY_NAMES[name] for name in wanted
-            if name in LIBRARY_NAMES and (name == "means2D" or LIBRARY_NAMES[name] in args)}
+            if name == "means2D" or SCENE_NAMES.get(name) in scene}
     wants_pose = "theta" in wanted or "rho" in wanted
     wrt = [*used.values(), *(("view",) if wants_pose else ()),
            *(("position",) if wants_pose and "position" in args else ())]
-    grads = {_UPSTREAM[name]: value for name, value in upstream.items() if value is not None}
-    device, found = args["means"].device, {}
-    if grads and wrt:
-        for name, value in grads.items():
-            check_float(_WHERE, name, value)
+    upstream = {name: value for name, value in upstream.items() if value is not None}
+    device, found = scene["means"].device, {}
+    if upstream and wrt:
+        for name, value in upstream.items():
+            check_float(_WHERE, f"grad_{name}", value)
         out = {"means2d": torch.empty(shapes["means2D"], device=device)
                } if "means2D" in used else None
-        found = _raster.rasterize_backward(saved, wrt=wrt, out=out, grad2d_ndc=True, **grads,
-                                           **args).asdict()
+        found = _raster.backward(drawn.saved, {**args, **scene}, wrt, upstream, out,
+                                 grad2d_ndc=True)
     gradients = {name: found[library_name] for name, library_name in used.items()
                  if library_name in found}
     if "view" in found:

@@ -53,6 +53,7 @@ POSED = (*PLAIN, "theta", "rho")
 LIBRARY_NAMES = {"means3D": "means", "means2D": "means2d", "dc": "sh_dc", "sh": "sh",
                  "colors_precomp": "colors", "opacities": "opacities", "scales": "scales",
                  "rotations": "rotations", "cov3Ds_precomp": "covariances"}
+SCENE_NAMES = {name: own for name, own in LIBRARY_NAMES.items() if name != "means2D"}
 
 FIELDS = ("image_height", "image_width", "tanfovx", "tanfovy", "bg", "scale_modifier",
           "viewmatrix", "projmatrix", "sh_degree", "campos", "prefiltered")
