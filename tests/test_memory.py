@@ -224,16 +224,17 @@ def test_rasterizer_on_the_cpu(cpu, frame):
         assert info(name) == page[name], name
 
 
-@pytest.mark.parametrize("deterministic", [False, True])
+@pytest.mark.parametrize("option", [None, "DETERMINISTIC", "FORWARD_ONLY"])
 @pytest.mark.parametrize("compat", [False, True])
 @pytest.mark.parametrize("frame", FRAMES)
-def test_rasterizer_on_cuda(cuda, frame, compat, deterministic):
+def test_rasterizer_on_cuda(cuda, frame, compat, option):
     N, C, width, height, channels, pairs, visible, _ = frame
     flags = compat * ABI.CONSTANTS["GSC_RASTER_COMPAT_3DGS"]
-    flags |= deterministic * ABI.CONSTANTS["GSC_RASTER_DETERMINISTIC"]
+    flags |= ABI.CONSTANTS[f"GSC_RASTER_{option}"] if option else 0
     page = formulas(
         "CUDA", N=N, C=C, width=width, height=height, channels=channels, pairs=pairs,
-        visible=visible, compat=compat, deterministic=deterministic,
+        visible=visible, compat=compat, deterministic=option == "DETERMINISTIC",
+        forward_only=option == "FORWARD_ONLY",
     )
     info = cuda.sizes(
         cuda.raster_args(N, C, width, height, channels, flags), intersections=pairs,

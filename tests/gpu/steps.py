@@ -8,7 +8,7 @@ import os
 from gsplat_c import _lib
 from gsplat_c._abi import CONSTANTS
 from gsplat_c._arrays import CUDA, pack_output, principal
-from gsplat_c._call import Block, Descriptor
+from gsplat_c._call import Block, Descriptor, device_word, dtype_word
 from gsplat_c._context import context
 from gsplat_c._lib import lib
 from gsplat_c._scene import pack_args
@@ -37,8 +37,8 @@ class _RawArrays:
     """Adapter of Raw."""
 
     def pack(self, block, value, name, strided=False, writable=False):
-        return block.tensor(name, value.address, value.device, Raw.typecodes[value.dtype],
-                            value.shape)
+        return block.tensor(name, value.address, device_word(value.device),
+                            dtype_word(*Raw.typecodes[value.dtype]), value.shape)
 
     def device(self, value):
         return value.device
@@ -69,7 +69,7 @@ class Steps:
         self.arrays = principal(args["means"], "means")
         self.device = self.arrays.device(args["means"])
         self.context = context(self.device)
-        self.packed = pack_args(self.block, False, flags, **args)
+        self.packed = pack_args(self.block, flags, **args)
         self.packed_outputs = _OUTPUTS.pack_named(
             self.block, {k: pack_output(self.block, v, k) for k, v in outputs.items()})
         self.info = dict.fromkeys(INFO_FIELDS, 0)

@@ -177,7 +177,7 @@ def test_eight_fresh_threads_without_a_cuda_call_of_theirs():
 
 def test_contexts_come_and_go():
     """Creating and freeing does not touch the current context, nor end the primary one."""
-    from gsplat_c._call import Call, Descriptor
+    from gsplat_c._call import Descriptor, call
     from gsplat_c._lib import lib
 
     calls, driver = Calls(), Driver()
@@ -185,7 +185,7 @@ def test_contexts_come_and_go():
     desc = Descriptor("gsc_context_desc")
     for _ in range(5):
         handle = ctypes.c_void_p()
-        with Call() as block:
+        with call() as block:
             packed = desc.pack(block, 1 << 16, 0, 2, 0, 0, 0, 0, 0, 0)
             assert lib.gsc_context_create(packed, ctypes.addressof(handle)) == 0
         assert driver.current() == before

@@ -8,6 +8,7 @@ from scenes import camera, cases, gaussians
 from steps import Raw, Steps, message
 
 import gsplat_c
+from gsplat_c._call import device_word, dtype_word
 
 CASES = dict(cases())
 COLORS = CASES["colors"][0]
@@ -80,8 +81,8 @@ class Strided(Raw):
 
 class StridedArrays:
     def pack(self, block, value, name, strided=False, writable=False):
-        return block.tensor(name, value.address, value.device, (2, 32), value.shape,
-                            value.strides)
+        return block.tensor(name, value.address, device_word(value.device), dtype_word(2, 32),
+                            value.shape, value.strides)
 
 
 @pytest.mark.parametrize("name", ["opacities", "scales", "rotations", "colors", "view"])

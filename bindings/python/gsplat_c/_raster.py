@@ -28,11 +28,14 @@ _forward = lib.gsc_raster_forward
 
 _GRAD_ADD = CONSTANTS["GSC_RASTER_GRAD_ADD"]
 _GRAD2D_NDC = CONSTANTS["GSC_RASTER_GRAD2D_NDC"]
+_FORWARD_ONLY = CONSTANTS["GSC_RASTER_FORWARD_ONLY"]
+_TOO_SMALL = CONSTANTS["GSC_ERROR_BUFFER_TOO_SMALL"]
 # Where Descriptor.unpack() has a field.
-_STATE_BYTES, _LISTS_BYTES, _LISTS_MIN_BYTES, _SCRATCH_BYTES, _PAIRS = (
+(_STATE_BYTES, _LISTS_BYTES, _LISTS_MIN_BYTES, _SCRATCH_BYTES, _BACKWARD_SCRATCH_BYTES, _PAIRS,
+ _VISIBLE) = (
     _INFO.fields.index(name) - 1 for name in (
         "state_bytes", "intersections_bytes", "intersections_min_bytes", "forward_scratch_bytes",
-        "intersections"))
+        "backward_scratch_bytes", "intersections", "visible"))
 
 _UPSTREAM = ("color", "alpha", "depth", "inv_depth")
 GRAD_NAMES = tuple(name for name in _GRADS.fields[1:] if name not in _UPSTREAM)
@@ -129,18 +132,19 @@ def rasterize(
         UnsupportedError, OutOfMemoryError, NoDevice, Error: see those classes.
     """
     with call("rasterize") as block:
-        arrays, _, handle = begin(block, means, "means", stream)
+        arrays, device, handle = begin(block, means, "means", stream)
         args = pack_args(  # by position, which is faster: in the order of the signature
-            block, 0, means, opacities, view, width, height, projection, intrinsics,
+            block, _FORWARD_ONLY, means, opacities, view, width, height, projection, intrinsics,
             position, background, pixel_weights, scales, rotations, covariances, colors, sh,
             sh_dc, sh_degree, scale_modifier, tan_fovx, tan_fovy, near_plane, far_plane,
             radius_clip, blur, median_default, antialias, prefiltered, view_row_major, pixel_last,
             compat_3dgs, deterministic)
         frame = Frame(view, means, colors, width, height, pixel_last)
         values, results = _outputs(block, arrays, means, outputs, out, frame)
-        status = _forward(handle, args, results, 0, block.stream)
-        if status:
-            fail(status)
+        if device[0] == CPU or stream is not None:
+            _check(_forward(handle, args, results, 0, block.stream))
+        else:
+            _draw(block, handle, args, results, _Memory(block, arrays, means, device, True), None)
         return RasterOutputs(convert(arrays, values, means, out))
 
 
@@ -206,37 +210,53 @@ def forward(args, outputs, out=None, stream=None, max_intersections_bytes=None):
     with call("rasterize_forward") as block:
         like = args["means"]
         arrays, device, handle = begin(block, like, "means", stream)
-        stream = block.stream
         packed = pack_args(block, **args)
         values, results = _outputs(block, arrays, like, outputs, out, Frame.of(args))
-        info = _INFO.pack_named(block, {})
-        status = lib.gsc_raster_sizes(handle, packed, info)
-        if status:
-            fail(status)
-        memory = _Memory(block, arrays, like, device)
-        plan = _INFO.unpack(block, info)
-        state, state_view = memory.get(plan[_STATE_BYTES])
-        scratch_bytes = plan[_SCRATCH_BYTES]
-        scratch, scratch_view = memory.scratch(scratch_bytes)
-        status = lib.gsc_raster_project(
-            handle, packed, _BUFFERS.pack(block, state_view, 0, scratch_view), results, info,
-            stream)
-        if status:
-            fail(status)
-        plan = _INFO.unpack(block, info)
-        needed = plan[_SCRATCH_BYTES]
-        if needed > scratch_bytes:
-            del scratch  # so that what follows can have it
-        lists, lists_view = memory.get(_list_bytes(plan, max_intersections_bytes))
-        if needed > scratch_bytes:
-            scratch, scratch_view = memory.scratch(needed)
-        status = lib.gsc_raster_render(
-            handle, packed, _BUFFERS.pack(block, state_view, lists_view, scratch_view), results,
-            info, 0, stream)
-        if status:
-            fail(status)
+        memory = _Memory(block, arrays, like, device, lends_scratch=stream is None)
+        state, lists, info = _draw(block, handle, packed, results, memory,
+                                   max_intersections_bytes)
         saved = SavedRaster(state, lists, _INFO.unpack(block, info))
         return convert(arrays, values, like, out), saved
+
+
+def _draw(block, handle, args, results, memory, limit):
+    """Both steps in the framework's memory: (state, intersections, address of a gsc_raster_info).
+
+    Where the frames before tell how large this one may be, nothing waits between the steps."""
+    info, stream = _INFO.pack_named(block, {}), block.stream
+    _check(lib.gsc_raster_forecast(handle, args, info))
+    plan = _INFO.unpack(block, info)
+    state, state_view = memory.get(plan[_STATE_BYTES])
+    scratch_bytes = plan[_SCRATCH_BYTES]
+    scratch, scratch_view = memory.scratch(scratch_bytes)
+    if plan[_VISIBLE] and limit is None:
+        lists, lists_view = memory.get(plan[_LISTS_BYTES])
+        status = lib.gsc_raster_draw(
+            handle, args, _BUFFERS.pack(block, state_view, lists_view, scratch_view), results, info,
+            stream)
+        if status != _TOO_SMALL:
+            _check(status)
+            return state, lists, info
+        del lists  # so that what follows can have it
+    else:
+        _check(lib.gsc_raster_project(
+            handle, args, _BUFFERS.pack(block, state_view, 0, scratch_view), results, info, stream))
+    plan = _INFO.unpack(block, info)
+    needed = plan[_SCRATCH_BYTES]
+    if needed > scratch_bytes:
+        del scratch
+    lists, lists_view = memory.get(_list_bytes(plan, limit))
+    if needed > scratch_bytes:
+        scratch, scratch_view = memory.scratch(needed)
+    _check(lib.gsc_raster_render(
+        handle, args, _BUFFERS.pack(block, state_view, lists_view, scratch_view), results, info, 0,
+        stream))
+    return state, lists, info
+
+
+def _check(status):
+    if status:
+        fail(status)
 
 
 def _need(args, function):
@@ -248,11 +268,12 @@ def _need(args, function):
 class _Memory:
     """Buffers of one call in the framework's memory, beside the means."""
 
-    __slots__ = ("_block", "_arrays", "_like", "_device", "_on_cpu")
+    __slots__ = ("_block", "_arrays", "_like", "_device", "_lends_scratch")
 
-    def __init__(self, block, arrays, like, device):
+    def __init__(self, block, arrays, like, device, lends_scratch):
         self._block, self._arrays, self._like = block, arrays, like
-        self._device, self._on_cpu = device_word(device), device[0] == CPU
+        self._device = device_word(device)
+        self._lends_scratch = lends_scratch and device[0] != CPU
 
     def get(self, size):
         """(uint8 array of that size, its view)."""
@@ -260,9 +281,10 @@ class _Memory:
         return memory, self._block.bytes(self._arrays.address(memory), self._device, size)
 
     def scratch(self, size):
-        """The same for scratch memory.  None on the CPU, where the library has its own; on a GPU
-        the framework's may be freed while the device still uses it, since it goes by streams."""
-        return (None, 0) if self._on_cpu or not size else self.get(size)
+        """The same for scratch memory.  None on the CPU, and on a stream that is not the
+        framework's current one, where the library has its own; else the framework's, which may be
+        freed while the device still uses it, since it goes by streams."""
+        return self.get(size) if self._lends_scratch and size else (None, 0)
 
 
 def _list_bytes(plan, limit):
@@ -313,7 +335,7 @@ def backward(saved, args, wrt, upstream, out=None, grad_add=False, grad2d_ndc=Fa
     _need(args, "rasterize_backward")
     with call("rasterize_backward") as block:
         like = args["means"]
-        arrays, _, handle = begin(block, like, "means", stream)
+        arrays, device, handle = begin(block, like, "means", stream)
         flags = (_GRAD_ADD if grad_add else 0) | (_GRAD2D_NDC if grad2d_ndc else 0)
         if grad_add:
             missing = [name for name in wrt if not out or name not in out]
@@ -326,14 +348,26 @@ def backward(saved, args, wrt, upstream, out=None, grad_add=False, grad2d_ndc=Fa
             if value is not None:
                 addresses[name] = pack(block, value, f"grad_{name}")
         grads = _GRADS.pack_named(block, addresses)
+        info = _INFO.pack(block, *saved.info)
+        memory = _Memory(block, arrays, like, device, lends_scratch=stream is None)
+        scratch_bytes = _backward_scratch(block, handle, packed, saved, args)
+        scratch, scratch_view = memory.scratch(scratch_bytes)
         buffers = _BUFFERS.pack(
             block, _saved_buffer(block, saved.state, "state", arrays, like),
-            _saved_buffer(block, saved.intersections, "intersections", arrays, like), 0)
-        info = _INFO.pack(block, *saved.info)
-        status = lib.gsc_raster_backward(handle, packed, buffers, info, grads, block.stream)
-        if status:
-            fail(status)
+            _saved_buffer(block, saved.intersections, "intersections", arrays, like), scratch_view)
+        _check(lib.gsc_raster_backward(handle, packed, buffers, info, grads, block.stream))
+        del scratch
         return convert(arrays, values, like, out)
+
+
+def _backward_scratch(block, handle, packed, saved, args):
+    """Bytes of it.  As forward found, but for an option that may be given to backward alone."""
+    info = saved.info
+    if args.get("deterministic"):
+        sizes = _INFO.pack(block, *info)
+        _check(lib.gsc_raster_sizes(handle, packed, sizes))
+        info = _INFO.unpack(block, sizes)
+    return info[_BACKWARD_SCRATCH_BYTES]
 
 
 def _saved_buffer(block, memory, name, arrays, like):
