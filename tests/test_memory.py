@@ -75,6 +75,7 @@ class Host:
         self.kept = []
         self.blocks = {}
         self.asked = []
+        self.limit = 1 << 40
         self.alloc, self.free = ALLOC(self._alloc), FREE(self._free)
         allocator = self.descriptor(
             "gsc_allocator",
@@ -98,6 +99,8 @@ class Host:
 
     def _alloc(self, user, size, alignment, device, stream):
         self.asked.append(size)
+        if size > self.limit:
+            return None
         memory = ctypes.create_string_buffer(size + alignment)
         address = -(-ctypes.addressof(memory) // alignment) * alignment
         self.blocks[address] = memory, size
@@ -306,6 +309,26 @@ def test_image_loss_on_cuda(cuda):
     plain = image_loss(cuda, 1080, 1920)
     assert 8_500 < plain < 9_500
     assert 0 < image_loss(cuda, 1080, 1920, mask=True) - plain < 5_000
+
+
+def test_an_allocator_that_refuses(cpu):
+    host, _ = cpu
+    wanted = image_loss(host, 64, 128)
+    host.limit = wanted - 1
+    with pytest.raises(AssertionError, match=f"out of memory, {wanted} bytes were wanted"):
+        image_loss(host, 64, 128)
+    host.limit = wanted
+    assert image_loss(host, 64, 128) == wanted
+
+
+def test_figures_are_those_of_performance():
+    page = (ROOT / "docs/memory.md").read_text()
+    table = page[page.index("## Measured") : page.index("Most of the")]
+    figures = re.findall(r"(?<![\d.])(?:[\d.]+; )?[\d.]+ (?:MB|bytes)", table)
+    assert len(figures) >= 6
+    performance = (ROOT / "docs/performance.md").read_text()
+    for figure in figures:
+        assert figure in performance, figure
 
 
 @pytest.mark.parametrize("device", [CPU, CUDA])
