@@ -47,14 +47,10 @@ def pieces(text):
         comment = ""
         start = line.find("/*")
         if start >= 0:
-            end = text.index("*/", position + start) + 2
-            comment = text[position + start : end]
-            while text[end : end + 1] not in ("\n", ""):
-                rest_end = text.index("\n", end)
-                line = line[:start] + text[end:rest_end]
-                start, end = len(line), rest_end
-            line = line[:start]
-            end += 1
+            after = text.index("*/", position + start) + 2
+            comment = text[position + start : after]
+            end = text.index("\n", after) + 1
+            line = line[:start] + text[after : end - 1]  # as the end of an enum on one line
         position = end
         if not code and not line.strip():
             yield ("comment", "", comment) if comment else ("blank", "", "")
