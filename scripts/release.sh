@@ -1,0 +1,77 @@
+#!/bin/sh
+# scripts/release.sh [--dry-run]: builds into dist/ what a release consists of, from a clean
+# tree whose tag is v and the version:
+#
+#   gsplat_c-VERSION.tar.gz              the source
+#   gsplat_c-VERSION-SYSTEM.tar.gz       library, headers and what finds them
+#   *.whl                                the Python package and the drop-in modules
+#   SHA256SUMS                           of all of them
+#
+# The library is built twice, in two places, and has to come out the same.  Publishes
+# nothing.  --dry-run goes without the tag and the changelog's heading.
+#
+#   GSPLAT_C_CUDA=0           for the CPU only; with --dry-run
+#   GSPLAT_C_MESON_OPTIONS    more options for meson; with --dry-run
+. "$(dirname "$0")/common.sh"
+
+dry=
+case "${1:-}" in
+'') ;;
+--dry-run) dry=1 ;;
+*) die "usage: scripts/release.sh [--dry-run]" ;;
+esac
+gpu=-Dgpu=enabled
+[ "${GSPLAT_C_CUDA:-1}" != 0 ] || gpu=-Dgpu=disabled
+
+# ---------------------------------------------------------------- what is released
+version=$(sed -n "s/^  version: '\(.*\)',/\1/p" meson.build)
+abi=$(sed -n 's/^#define GSC_ABI_M[AI][JN]OR *//p' include/gsplat_c.h | paste -sd.)
+for file in pyproject.toml bindings/python/shims/*/pyproject.toml; do
+    grep -q "^version = \"$version\"" "$file" || die "$file has another version than $version"
+done
+[ -d "abi/$abi" ] || die "abi/$abi is missing: freeze the interface with scripts/abi-freeze.sh"
+cmp -s src/libgsplat_c.map "abi/$abi/libgsplat_c.map" ||
+    die "src/libgsplat_c.map differs from that of abi/$abi: a change needs a higher GSC_ABI_MINOR"
+changes=$(git status --porcelain) || die "not a checkout"
+[ -z "$changes" ] || die "the tree is not clean:
+$changes"
+if [ -z "$dry" ]; then
+    [ -z "${GSPLAT_C_MESON_OPTIONS:-}" ] && [ $gpu = -Dgpu=enabled ] ||
+        die "a release has every instruction set and every GPU"
+    git tag --points-at HEAD | grep -qx "v$version" || die "HEAD has no tag v$version"
+    grep -q "^## $version" CHANGELOG.md || die "CHANGELOG.md has no heading '## $version'"
+fi
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+export SOURCE_DATE_EPOCH
+
+# -------------------------------------------------------------------- wheels, source
+sh scripts/wheel.sh
+
+# ----------------------------------------------------- the library, in another place
+place=$(mktemp -d)
+trap 'rm -rf "$place"' EXIT
+git archive HEAD | tar -x -C "$place"
+[ ! -d .venv ] || ln -s "$root/.venv" "$place/.venv"
+options=$(PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=bindings/python/backend python3 -c '
+from gsplat_c_build import _library
+print(*_library.OPTIONS)')
+# shellcheck disable=SC2086 # options are a list of words
+meson setup "$place/build" "$place" $options $gpu --prefix=/ --libdir=lib \
+    -Dpkgconfig.relocatable=true ${GSPLAT_C_MESON_OPTIONS:-}
+name=gsplat_c-$version-$(uname -s | tr '[:upper:]' '[:lower:]')-$(uname -m)
+meson install -C "$place/build" --quiet --destdir "$place/$name"
+cp LICENSE README.md CHANGELOG.md "$place/$name/"
+tar --sort=name --mode=u=rwX,go=rX --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" \
+    -C "$place" -c "$name" | gzip -n -9 >"dist/$name.tar.gz"
+
+python3 - "dist/gsplat_c-$version"-*.whl "$place/wheel.so" <<'PYTHON'
+import sys, zipfile
+with zipfile.ZipFile(sys.argv[1]) as wheel, open(sys.argv[2], "wb") as file:
+    file.write(wheel.read("gsplat_c/libgsplat_c.so"))
+PYTHON
+cmp "$place/wheel.so" "$place/$name/lib/libgsplat_c.so.$version" ||
+    die "the library differs between two builds"
+
+(cd dist && rm -f SHA256SUMS && sha256sum -- * >SHA256SUMS)
+say "release $version, ABI $abi${dry:+ (dry run)}:"
+cat dist/SHA256SUMS

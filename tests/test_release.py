@@ -1,0 +1,150 @@
+"""scripts/release.sh refuses what is not a release, and what it builds is whole."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+
+import pytest
+
+from support import ROOT, run
+
+# Quick to build: no device code, one instruction set, no optimisation.
+QUICK = {"GSPLAT_C_CUDA": "0", "GSPLAT_C_MESON_OPTIONS": "-Disa=baseline -Doptimization=0"}
+WITHOUT = ("GSPLAT_C_MESON_OPTIONS", "GSPLAT_C_CUDA", "PYTHONPATH", "CFLAGS", "LDFLAGS")
+GIT = ("git", "-c", "user.name=nobody", "-c", "user.email=nobody@example.com")
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory):
+    """A checkout of its own, whose one commit is the files as they are here."""
+    for tool in ("git", "meson", "ninja", "cc", "sha256sum"):
+        if shutil.which(tool) is None:
+            pytest.skip(f"{tool} is not installed")
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a checkout")
+    if sys.version_info < (3, 11):
+        pytest.skip("building needs tomli, which would have to be fetched")
+    folder = tmp_path_factory.mktemp("checkout")
+    listed = run("git", "-C", ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    for name in filter(None, listed.split("\0")):
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+    run("git", "init", "--quiet", folder)
+    commit(folder)
+    return folder
+
+
+def commit(folder):
+    run("git", "-C", folder, "add", "--all")
+    run(*GIT, "-C", folder, "commit", "--quiet", "--allow-empty", "--message=a state")
+
+
+def release(folder, *options, **environment):
+    kept = {name: value for name, value in os.environ.items() if name not in WITHOUT}
+    # Python with what the backend needs first, as in the virtual environment of scripts/setup.sh.
+    kept["PATH"] = f"{os.path.dirname(sys.executable)}:{kept['PATH']}"
+    result = subprocess.run(["sh", "scripts/release.sh", *options], cwd=folder, text=True,
+                            capture_output=True, check=False, env={**kept, **environment})
+    return result.returncode, result.stdout + result.stderr
+
+
+def version():
+    return (ROOT / "meson.build").read_text().split("version: '")[1].split("'")[0]
+
+
+def edit(folder, name, old, new):
+    path = folder / name
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def expect_refusal(folder, reason, *options, **environment):
+    code, said = release(folder, *options, **environment)
+    assert code == 1 and reason in said, said
+    assert not (folder / "dist").exists()
+
+
+@pytest.fixture
+def changed(checkout, tmp_path):
+    """The checkout once more, for a test to change."""
+    run("git", "clone", "--quiet", checkout, tmp_path / "clone")
+    return tmp_path / "clone"
+
+
+def test_needs_a_clean_tree(changed):
+    (changed / "new.txt").write_text("forgotten\n")
+    expect_refusal(changed, "new.txt", "--dry-run", **QUICK)
+    (changed / "new.txt").unlink()
+    edit(changed, "README.md", "\n", "\n\n")
+    expect_refusal(changed, "README.md", "--dry-run", **QUICK)
+
+
+def test_needs_the_versions_tag(changed):
+    expect_refusal(changed, f"HEAD has no tag v{version()}")
+    run("git", "-C", changed, "tag", "v0.0.1")
+    expect_refusal(changed, f"HEAD has no tag v{version()}")
+    edit(changed, "CHANGELOG.md", "## Unreleased", "## Not released")
+    commit(changed)
+    run("git", "-C", changed, "tag", f"v{version()}")
+    if f"\n## {version()}" not in (changed / "CHANGELOG.md").read_text():
+        expect_refusal(changed, f"no heading '## {version()}'")
+
+
+def test_needs_all_of_the_library(changed):
+    expect_refusal(changed, "every GPU", **QUICK)
+
+
+def test_needs_one_version(changed):
+    edit(changed, "bindings/python/shims/simple-knn/pyproject.toml", f'"{version()}"', '"0.9.0"')
+    commit(changed)
+    expect_refusal(changed, "simple-knn/pyproject.toml has another version", "--dry-run", **QUICK)
+
+
+def test_needs_a_frozen_interface(changed):
+    edit(changed, "include/gsplat_c.h", "#define GSC_ABI_MINOR ", "#define GSC_ABI_MINOR 9")
+    commit(changed)
+    expect_refusal(changed, "freeze the interface", "--dry-run", **QUICK)
+
+
+@pytest.fixture(scope="module")
+def released(checkout):
+    code, said = release(checkout, "--dry-run", **QUICK)
+    if "freeze the interface" in said or "needs a higher GSC_ABI_MINOR" in said:
+        pytest.skip("the interface is being changed: it is not frozen")
+    assert code == 0, said
+    return checkout / "dist"
+
+
+def test_checksums_are_of_everything(released):
+    rows = dict(reversed(line.split("  "))
+                for line in (released / "SHA256SUMS").read_text().splitlines())
+    names = {path.name for path in released.iterdir()} - {"SHA256SUMS"}
+    assert set(rows) == names and len(names) == 6
+    for name, digest in rows.items():
+        assert hashlib.sha256((released / name).read_bytes()).hexdigest() == digest
+
+
+def test_the_library_works_where_it_is_unpacked(released, tmp_path):
+    archive, = released.glob("gsplat_c-*-linux-*.tar.gz")
+    with tarfile.open(archive) as file:
+        file.extractall(tmp_path)
+    place = tmp_path / archive.name.removesuffix(".tar.gz")
+    assert (place / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
+    environment = {**os.environ, "PKG_CONFIG_PATH": str(place / "lib/pkgconfig"),
+                   "LD_LIBRARY_PATH": str(place / "lib")}
+    flags = run("pkg-config", "--cflags", "--libs", "gsplat_c", env=environment).split()
+    assert all(str(place) in flag for flag in flags if flag[:2] in ("-I", "-L"))
+    program = tmp_path / "program"
+    run("cc", "-std=c11", ROOT / "examples/three_splats.c", *flags, "-o", program)
+    assert run(program, env=environment).startswith("P3 320 240 255")
+
+
+def test_the_source_has_its_tests_and_frozen_interfaces(released):
+    with tarfile.open(released / f"gsplat_c-{version()}.tar.gz") as file:
+        names = {name.split("/", 1)[1] for name in file.getnames()}
+    assert {"meson.build", "abi/1.0/include/gsplat_c.h", "tests/test_release.py"} <= names
