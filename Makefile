@@ -1,6 +1,6 @@
 # The front door.  Everything here calls a script or meson; nothing is built by make.
 .POSIX:
-.PHONY: help demo test test-gpu bench wheel docs sanitize lint format setup clean
+.PHONY: help demo test test-gpu bench wheel docs sanitize coverage lint format setup clean
 
 help:
 	@echo 'make demo      renders demo.png; SCENE=file.ply [CAMERAS=cameras.json] for a trained scene'
@@ -10,6 +10,7 @@ help:
 	@echo 'make wheel     the Python wheels and the source distribution, into dist/'
 	@echo 'make docs      the API reference as HTML, into build-docs/'
 	@echo 'make sanitize  the C tests under address and undefined-behaviour sanitizers'
+	@echo 'make coverage  the C tests once more, and which lines of src/ they run'
 	@echo 'make lint      builds with gcc and clang, warnings being errors; clang-format; clang-tidy;'
 	@echo '               doxygen'
 	@echo 'make format    formats the C sources in place'
@@ -44,6 +45,10 @@ sanitize:
 	@sh scripts/setup.sh test
 	@sh scripts/sanitize.sh
 
+coverage:
+	@sh scripts/setup.sh coverage
+	@sh scripts/coverage.sh
+
 lint:
 	@sh scripts/setup.sh lint
 	@sh scripts/lint.sh
@@ -55,4 +60,4 @@ setup:
 	@sh scripts/setup.sh test
 
 clean:
-	rm -rf build build-sanitize build-lint build-wheel build-docs dist demo.png
+	rm -rf build build-sanitize build-coverage build-lint build-wheel build-docs dist demo.png

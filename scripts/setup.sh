@@ -6,6 +6,7 @@
 #                             numpy, pytest, jax, torch, NVRTC and the CUDA Runtime
 #   scripts/setup.sh lint     the same as demo, clang, clang-format, clang-tidy and doxygen,
 #                             and .venv with the CUDA Runtime
+#   scripts/setup.sh coverage the same as demo, cmocka, gcovr, and .venv with NVRTC
 #   scripts/setup.sh docs     doxygen and Python
 #   scripts/setup.sh wheel    compiler, meson, ninja, and .venv with NVRTC
 #
@@ -22,8 +23,8 @@
 
 purpose=${1:-test}
 case $purpose in
-demo | test | lint | docs | wheel) ;;
-*) die "unknown purpose '$purpose'; one of demo, test, lint, docs, wheel" ;;
+demo | test | lint | coverage | docs | wheel) ;;
+*) die "unknown purpose '$purpose'; one of demo, test, lint, coverage, docs, wheel" ;;
 esac
 
 have() { command -v "$1" >/dev/null 2>&1; }
@@ -53,6 +54,11 @@ missing_packages() {
     [ "$purpose" = wheel ] || have_module libpng || echo libpng-dev
     case $purpose in
     wheel) have_venv || echo python3-venv ;;
+    coverage)
+        have_module cmocka || echo libcmocka-dev
+        have gcovr || echo gcovr
+        have_venv || echo python3-venv
+        ;;
     test)
         have_module cmocka || echo libcmocka-dev
         have readelf || echo binutils
@@ -79,6 +85,7 @@ Install these by your system's own means, then run the command again:
                venv module
   make lint    clang, clang-format, clang-tidy and doxygen
   make docs    doxygen alone, and Python
+  make coverage  cmocka with its headers, gcovr
 Fedora:      gcc meson ninja-build pkgconf cjson-devel libpng-devel libcmocka-devel gcc-c++
              valgrind libabigail clang clang-tools-extra doxygen
 Arch Linux:  base-devel meson ninja cjson libpng cmocka python valgrind libabigail clang doxygen
@@ -203,6 +210,7 @@ install_system_packages
 [ "$purpose" = docs ] || install_meson
 case $purpose in
 test) install_python_packages ;;
+coverage) install_nvrtc || say "NVRTC could not be installed: src/gpu is left out" >&2 ;;
 wheel) install_nvrtc ;;
 lint) install_cuda_runtime || say "the CUDA Runtime could not be installed" >&2 ;;
 esac

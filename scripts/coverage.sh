@@ -1,0 +1,28 @@
+#!/bin/sh
+# Which lines of src/ the C tests run: builds into build-coverage/, writes a page for each file
+# to build-coverage/report/, and fails below 90 % of all lines.  Code for GPUs is in cuda/; the
+# host's part of it, in src/gpu/, runs on a driver that takes notes.
+. "$(dirname "$0")/common.sh"
+
+least=90
+GSPLAT_C_GOLDEN="$root/tests/golden"
+export GSPLAT_C_GOLDEN
+command -v gcovr >/dev/null || die "gcovr is not installed"
+
+# Counters are shared by threads.  The float64 build is the tests' oracle, not the library.
+sh scripts/build.sh build-coverage -Dtests=enabled -Dtools=disabled -Dgpu_targets=90 \
+    -Db_coverage=true -Doptimization=1 -Dc_args=-fprofile-update=atomic \
+    ${GSPLAT_C_MESON_OPTIONS:-}
+find build-coverage -name '*.gcda' -exec rm {} +
+# shellcheck disable=SC2046 # one word a test
+meson test -C build-coverage --no-rebuild --print-errorlogs --timeout-multiplier 4 \
+    $(meson test -C build-coverage --list 2>/dev/null | grep -v _f64) >build-coverage/tests.log ||
+    { cat build-coverage/tests.log >&2 && die "a test failed"; }
+mkdir -p build-coverage/report
+gcovr --root . --object-directory build-coverage --filter src/ -j 2 \
+    --html-details build-coverage/report/index.html --txt build-coverage/coverage.txt \
+    --fail-under-line $least build-coverage >build-coverage/gcovr.log 2>&1 || failed=$?
+sed -n '/TOTAL/p' build-coverage/coverage.txt
+awk '$1 ~ /^src/ && $4 + 0 < 90' build-coverage/coverage.txt
+say "line by line: build-coverage/report/index.html"
+[ -z "${failed:-}" ] || { tail -n 3 build-coverage/gcovr.log >&2 && die "less than $least %"; }
