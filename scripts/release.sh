@@ -24,6 +24,9 @@ gpu=-Dgpu=enabled
 [ "${GSPLAT_C_CUDA:-1}" != 0 ] || gpu=-Dgpu=disabled
 
 # ---------------------------------------------------------------- what is released
+changes=$(git status --porcelain) || die "not a checkout"
+[ -z "$changes" ] || die "the tree is not clean:
+$changes"
 version=$(sed -n "s/^  version: '\(.*\)',/\1/p" meson.build)
 abi=$(sed -n 's/^#define GSC_ABI_M[AI][JN]OR *//p' include/gsplat_c.h | paste -sd.)
 for file in pyproject.toml bindings/python/shims/*/pyproject.toml; do
@@ -32,9 +35,6 @@ done
 [ -d "abi/$abi" ] || die "abi/$abi is missing: freeze the interface with scripts/abi-freeze.sh"
 cmp -s src/libgsplat_c.map "abi/$abi/libgsplat_c.map" ||
     die "src/libgsplat_c.map differs from that of abi/$abi: a change needs a higher GSC_ABI_MINOR"
-changes=$(git status --porcelain) || die "not a checkout"
-[ -z "$changes" ] || die "the tree is not clean:
-$changes"
 if [ -z "$dry" ]; then
     [ -z "${GSPLAT_C_MESON_OPTIONS:-}" ] && [ $gpu = -Dgpu=enabled ] ||
         die "a release has every instruction set and every GPU"

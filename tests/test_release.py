@@ -19,7 +19,8 @@ GIT = ("git", "-c", "user.name=nobody", "-c", "user.email=nobody@example.com")
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory):
-    """A checkout of its own, whose one commit is the files as they are here."""
+    """A checkout of its own, whose one commit is the files as they are here.  An interface that
+    is being changed is frozen in it."""
     for tool in ("git", "meson", "ninja", "cc", "sha256sum"):
         if shutil.which(tool) is None:
             pytest.skip(f"{tool} is not installed")
@@ -34,6 +35,7 @@ def checkout(tmp_path_factory):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, folder / name)
     run("git", "init", "--quiet", folder)
+    subprocess.run(["sh", folder / "scripts/abi-freeze.sh"], capture_output=True, check=False)
     commit(folder)
     return folder
 
@@ -114,8 +116,6 @@ def test_needs_a_frozen_interface(changed):
 @pytest.fixture(scope="module")
 def released(checkout):
     code, said = release(checkout, "--dry-run", **QUICK)
-    if "freeze the interface" in said or "needs a higher GSC_ABI_MINOR" in said:
-        pytest.skip("the interface is being changed: it is not frozen")
     assert code == 0, said
     return checkout / "dist"
 

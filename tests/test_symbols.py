@@ -81,6 +81,8 @@ def test_hardening(library):
     assert "GNU_RELRO" in segments
     stack = re.search(r"GNU_STACK.*", segments)
     assert stack and " RWE " not in stack.group(0) and " RW " in stack.group(0)
+    loaded = re.findall(r"LOAD\s.*", segments)
+    assert loaded and not [line for line in loaded if re.search(r" R?WE ", line)]
 
 
 def test_glibc_floor(library):
