@@ -148,6 +148,14 @@ def test_library_and_headers_keep_the_promise(library):
         assert f"keeps what {base.name} promises" in said
 
 
+def test_a_library_that_tells_nothing_is_refused(library, tmp_path):
+    needs_abidiff()
+    stripped = tmp_path / "stripped.so"
+    run("strip", "--strip-debug", "-o", stripped, library)
+    code, said = check(stripped, ROOT / "include")
+    assert code == 1 and "no debugging information" in said
+
+
 class Interface:
     """A copy of the newest frozen headers and version script, to be changed."""
 
@@ -196,6 +204,11 @@ def another_soname(interface):
     interface.soname = "libgsplat_c.so.2"
 
 
+def type_in_a_struct_that_grew(interface):
+    interface.replace("    int32_t k;  ", "    uint32_t k;  ")
+    interface.replace("} gsc_knn_args;", "    int64_t added_later;\n} gsc_knn_args;")
+
+
 def swap(old, new, where="header"):
     return lambda interface: interface.replace(old, new, where)
 
@@ -208,6 +221,7 @@ BREAKS = {
     "two fields swapped": (swap("float tan_fovx, tan_fovy;", "float tan_fovy, tan_fovx;"),
                            "gsc_raster_args.tan_fovx"),
     "a field's type": (swap("    int32_t sh_degree;  ", "    uint32_t sh_degree;  "), "sh_degree"),
+    "a field's type, and another field added": (type_in_a_struct_that_grew, "gsc_knn_args.k is"),
     "a field's width": (swap("    size_t group_stride;  ", "    uint32_t group_stride, more;  "),
                         "group_stride"),
     "what a field points to": (swap("const DLTensor *means;  ", "const float *means;  "), "means"),
@@ -255,7 +269,7 @@ def test_a_later_minor_may_add(tmp_path):
     interface.add("gsc_new")
     for struct in ("gsc_raster_args", "gsc_limits", "gsc_adam_group", "gsc_raster_info",
                    "gsc_allocator"):
-        interface.replace(f"}} {struct};", f"    uint64_t added_later[3];\n}} {struct};")
+        interface.replace(f"}} {struct};", f"    int64_t added_later;\n}} {struct};")
     interface.replace("GSC_ADAM_DECOUPLED = 1u << 0", "GSC_ADAM_NEW = 2, GSC_ADAM_DECOUPLED = 1")
     interface.replace("GSC_ERROR_INTERNAL = 16", "GSC_ERROR_INTERNAL = 16, GSC_ERROR_NEW = 17")
     interface.replace("kDLROCM = 10", "kDLVulkan = 7, kDLROCM = 10", "dlpack")

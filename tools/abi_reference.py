@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""What a frozen header promises, as C source.
+"""What a frozen header promises, in terms that a compiler and abidiff understand.
 
     tools/abi_reference.py FOLDER --asserts    assertions that every later header has to satisfy
     tools/abi_reference.py FOLDER --library    a library with the header's functions, all empty
+    tools/abi_reference.py FOLDER --grown HEADERS    for abidiff: structs that have grown since may
 
 FOLDER is one of abi/, such as abi/1.0.  scripts/abi-check.sh compiles the first with today's
-headers, and compares the second with today's library.
+headers, and lets abidiff compare the second with today's library.
 """
 
 import argparse
@@ -44,7 +45,7 @@ def field_types(body):
 
 
 def type_asserts(header, since):
-    """abidiff, once it is told to let structs grow, does not look at their fields' types."""
+    """Types of fields and functions.  abidiff does not look at them in structs that may grow."""
     lines = []
     structs = re.findall(r"typedef\s+struct\s+\w+\s*\{(.*?)\}\s*(\w+)\s*;", header, flags=re.S)
     for body, name in structs:
@@ -86,17 +87,29 @@ def library(header):
     return "\n".join([*lines, ""])
 
 
+def grown(header, later):
+    """New fields at the end of a struct are what a minor version may add."""
+    now = read_structs(later)
+    return "\n".join(f"[suppress_type]\nname = {name}\nhas_data_member_inserted_at = end\n"
+                     for name, (size, _, _) in read_structs(header).items()
+                     if name in now and now[name][0] > size)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--asserts", action="store_true", help="print the assertions")
     what.add_argument("--library", action="store_true", help="print the empty library")
+    what.add_argument("--grown", type=Path, metavar="HEADERS", help="print suppressions")
     options = parser.parse_args()
     include = options.folder / "include"
     header = strip_comments((include / "gsplat_c.h").read_text())
     if options.library:
         sys.stdout.write(library(header))
+    elif options.grown:
+        later = strip_comments((options.grown / "gsplat_c.h").read_text())
+        sys.stdout.write(grown(header, later))
     else:
         dlpack = strip_comments((include / "gsplat_c/dlpack.h").read_text())
         sys.stdout.write(asserts(header, dlpack))
