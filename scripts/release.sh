@@ -61,7 +61,8 @@ meson setup "$place/build" "$place" $options $gpu --prefix=/ --libdir=lib \
 name=gsplat_c-$version-$(uname -s | tr '[:upper:]' '[:lower:]')-$(uname -m)
 meson install -C "$place/build" --quiet --destdir "$place/$name"
 cp LICENSE README.md CHANGELOG.md "$place/$name/"
-tar --sort=name --mode=u=rwX,go=rX --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" \
+tar --sort=name --mode=u=rwX,go=rX --owner=0 --group=0 --numeric-owner \
+    --mtime="@$SOURCE_DATE_EPOCH" \
     -C "$place" -c "$name" | gzip -n -9 >"dist/$name.tar.gz"
 
 python3 - "dist/gsplat_c-$version"-*.whl "$place/wheel.so" <<'PYTHON'

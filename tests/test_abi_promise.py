@@ -12,7 +12,8 @@ import pytest
 from support import ROOT, run
 
 CLIENTS = ROOT / "tests/abi"
-BASELINES = sorted((ROOT / "abi").glob("[0-9]*"), key=lambda path: [*map(int, path.name.split("."))])
+BASELINES = sorted((ROOT / "abi").glob("[0-9]*"),
+                   key=lambda path: [int(part) for part in path.name.split(".")])
 STRICT = "-std=c11 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror".split()
 REFERENCE = ROOT / "tools/abi_reference.py"
 SONAME = "libgsplat_c.so.1"
@@ -77,8 +78,10 @@ def test_the_program_of_1_0_uses_all_of_1_0(tmp_path):
     assert [name for name in structs if name not in source] == []
 
 
-def test_the_program_of_1_0_compiles_with_todays_headers(library, tmp_path):
-    program = build(CLIENTS / "client_1_0.c", ROOT / "include", library, tmp_path)
+@pytest.mark.parametrize("client", sorted(CLIENTS.glob("client_[0-9]*.c")),
+                         ids=lambda path: path.stem)
+def test_a_program_compiles_with_todays_headers(client, library, tmp_path):
+    program = build(client, ROOT / "include", library, tmp_path)
     run_with(library, program, tmp_path)
 
 
