@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from array import array as host_memory
 
 from ._call import DLTENSOR, call, device_word, dtype_word
 from ._dlpack import (
@@ -296,6 +295,8 @@ class ListArrays:
     def pack(self, block, value, name, strided=False, writable=False):
         if writable or name not in self.names:
             raise _no_array(value, name)
+        from array import array
+
         shape, flat = [], [value]
         while flat and isinstance(flat[0], (list, tuple)):
             length = len(flat[0])
@@ -304,7 +305,7 @@ class ListArrays:
             shape.append(length)
             flat = [item for row in flat for item in row]
         try:
-            memory = host_memory("d" if block.double else "f", flat)
+            memory = array("d" if block.double else "f", flat)
         except (TypeError, OverflowError) as error:
             raise argument_error("DTYPE", f"{name}: {error}") from None
         block.keep.append(memory)

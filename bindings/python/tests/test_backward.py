@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import gsplat_c
-from scenes import cloud, one_splat, smooth_cloud
+from scenes import one_splat, smooth_cloud
 
 OUTPUTS = ("color", "alpha", "depth", "inv_depth")
 

@@ -1,6 +1,8 @@
 """Several threads, and a process that forks."""
 
 import os
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -33,6 +35,78 @@ def test_fresh_threads_draw_the_same_and_keep_their_own_errors():
     for thread in threads:
         thread.join()
     assert not failures, failures[0]
+
+
+COLD = """
+import sys, threading
+import numpy as np
+from scenes import cloud
+sys.setswitchinterval(1e-6)
+barrier, failures, results, contexts = threading.Barrier(24), [], [], []
+
+def work(index):
+    try:
+        barrier.wait()
+        import gsplat_c
+        from gsplat_c import _context
+        scene = cloud()
+        if index % 2:
+            scene["view"] = scene["view"].tolist()
+        barrier.wait()
+        contexts.append(_context.context((1, 0)))
+        results.append(gsplat_c.rasterize(**scene).color)
+        state = gsplat_c.rasterize_forward(**scene)[1]
+        gsplat_c.rasterize_backward(state, wrt=("means",), grad_color=results[-1], **scene)
+        if index % 3 == 0:
+            gsplat_c.knn(scene["means"])
+    except BaseException as error:
+        failures.append(repr(error))
+
+threads = [threading.Thread(target=work, args=(index,)) for index in range(24)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+assert not failures, failures
+assert all(np.array_equal(color, results[0]) for color in results)
+assert len(results) == 24 and len(set(contexts)) == 1
+print("all the same")
+"""
+
+COLD_DROP_IN = """
+import sys, threading
+import torch
+import gsplat_c.compat
+sys.setswitchinterval(1e-6)
+barrier, failures, found = threading.Barrier(12), [], []
+
+def work(index):
+    try:
+        barrier.wait()
+        gsplat_c.compat.install("2023")
+        import diff_gaussian_rasterization as module
+        import diff_gaussian_rasterization._C as raw
+        from simple_knn._C import distCUDA2
+        distCUDA2(torch.rand(9, 3))
+        found.append((module, module.GaussianRasterizer, module.GaussianRasterizationSettings,
+                      raw.rasterize_gaussians))
+    except BaseException as error:
+        failures.append(repr(error))
+
+threads = [threading.Thread(target=work, args=(index,)) for index in range(12)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+assert not failures, failures
+assert len(found) == 12 and len(set(found)) == 1, set(found)
+print("all the same")
+"""
+
+
+@pytest.mark.parametrize("code", [COLD, COLD_DROP_IN], ids=["library", "drop-ins"])
+def test_many_threads_from_a_cold_start(code):
+    if code is COLD_DROP_IN:
+        pytest.importorskip("torch")
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                            check=False, cwd=os.path.dirname(os.path.abspath(__file__)))
+    assert result.stdout.strip() == "all the same", result.stderr
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")

@@ -83,7 +83,7 @@ def modules(variant: str) -> dict[str, ModuleType]:
             parent, _, child = name.rpartition(".")
             if parent:
                 setattr(made[parent], child, module)
-        _made[variant] = made
+        _made.setdefault(variant, made)  # one, whichever thread is first
     return _made[variant]
 
 
@@ -123,7 +123,7 @@ def _rasterizer(variant):
             found["cpu_deep_copy_tuple"] = _rasterizer.cpu_deep_copy_tuple
         if not variant or variant.has_adam:
             found["SparseGaussianAdam"] = _adam.SparseGaussianAdam
-        _rasterizers[name] = found
+        _rasterizers.setdefault(name, found)
     return _rasterizers[name]
 
 

@@ -71,7 +71,7 @@ Settings.__name__ = "GaussianRasterizationSettings"
 def settings_class(name: str):
     """The class that a variant's module exports."""
     if name not in _classes:
-        _classes[name] = _make(VARIANTS[resolve(name)])
+        _classes.setdefault(name, _make(VARIANTS[resolve(name)]))  # one, whichever thread is first
     return _classes[name]
 
 
