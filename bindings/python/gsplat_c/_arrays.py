@@ -25,12 +25,14 @@ from ._call import DLTENSOR, call, device_word, dtype_word
 from ._dlpack import (
     KINDS,
     NATIVE,
+    OBJECT_BYTES,
     as_numpy,
     capsule_is,
     capsule_pointer,
     fields_of,
     is_dense,
-    trusted_pointer,
+    pointer_comes_first,
+    read_pointer,
     view_function,
 )
 from ._errors import argument_error
@@ -56,13 +58,9 @@ class NumpyArrays:
         self.numpy = numpy
         self.dtypes = {name: numpy.dtype(name)
                        for name in ("float32", "float64", "int32", "int64", "uint8", "bool")}
-        self._pointer = self._trusted_pointer()
-
-    def _trusted_pointer(self):
-        try:
-            return trusted_pointer(self.numpy.empty(1).__dlpack__(), b"dltensor")
-        except AttributeError:  # numpy before 1.22, where pack() does not come that far
-            return None
+        example = numpy.empty(1)
+        self._reads_capsules = hasattr(example, "__dlpack__") and pointer_comes_first(
+            example.__dlpack__(), b"dltensor")
 
     def pack(self, block, array, name, strided=False, writable=False):
         if not strided and not array.flags.c_contiguous:
@@ -75,7 +73,9 @@ class NumpyArrays:
             return self._pack_interface(block, array, name, writable)
         # Its destructor releases the array: keeping the capsule borrows the memory.
         block.keep.append(capsule)
-        return self._pointer(capsule)
+        if self._reads_capsules:
+            return read_pointer(id(capsule) + OBJECT_BYTES).value
+        return capsule_pointer(capsule, b"dltensor")
 
     def _pack_interface(self, block, array, name, writable):
         interface = array.__array_interface__

@@ -19,25 +19,18 @@ capsule_is = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
     ("PyCapsule_IsValid", ctypes.pythonapi)
 )
 
-_read_pointer = ctypes.c_void_p.from_address
-_HEADER = object.__basicsize__
+read_pointer = ctypes.c_void_p.from_address
+OBJECT_BYTES = object.__basicsize__  # of what all Python objects begin with
 
 
-def _field_pointer(capsule):
-    """What PyCapsule_GetPointer() gives, in a third of its time, without its checks."""
-    return _read_pointer(id(capsule) + _HEADER).value
+def pointer_comes_first(capsule, name):
+    """Whether read_pointer(id(capsule) + OBJECT_BYTES) is PyCapsule_GetPointer(capsule, name).
 
-
-def trusted_pointer(example, name):
-    """A function for the pointers of capsules that need no check, such as numpy's.
-
-    CPython's capsules have kept the pointer in their first field since there are capsules; if
-    the example's does not lie there, the function is the official one.
+    It is a third of the call's time, without its checks.  CPython's capsules have kept the
+    pointer in their first field since there are capsules, but never promised to.
     """
-    expected = capsule_pointer(example, name)
-    if sys.implementation.name == "cpython" and _field_pointer(example) == expected:
-        return _field_pointer
-    return lambda capsule: capsule_pointer(capsule, name)
+    return (sys.implementation.name == "cpython"
+            and read_pointer(id(capsule) + OBJECT_BYTES).value == capsule_pointer(capsule, name))
 
 
 def view_function(kind):
@@ -50,7 +43,7 @@ def view_function(kind):
     if table is None or not capsule_is(table, b"dlpack_exchange_api"):
         return None
     address = capsule_pointer(table, b"dlpack_exchange_api")
-    function = _read_pointer(address + 16 + 3 * 8).value
+    function = read_pointer(address + 16 + 3 * 8).value
     if ctypes.c_uint32.from_address(address).value != 1 or not function:
         return None
     return ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)(function)

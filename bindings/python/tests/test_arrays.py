@@ -271,13 +271,13 @@ def test_a_failed_call_leaves_nothing_behind():
         np.testing.assert_array_equal(gsplat_c.rasterize(**args).color, expected)
 
 
-def test_pointers_of_capsules_do_not_depend_on_their_layout(monkeypatch):
-    from gsplat_c import _dlpack
+def test_capsules_of_numpy_may_have_another_layout(monkeypatch):
+    from gsplat_c import _arrays, _dlpack
 
-    array = np.arange(3, dtype=np.float32)
-    for found in (_dlpack._field_pointer, lambda capsule: 1):  # as it is; as it might become
-        monkeypatch.setattr(_dlpack, "_field_pointer", found)
-        pointer = _dlpack.trusted_pointer(array.__dlpack__(), b"dltensor")
-        capsule = array.__dlpack__()
-        assert _dlpack.fields_of(pointer(capsule))[:2] == (array.ctypes.data, (3,))
-    assert pointer is not _dlpack._field_pointer
+    args = cloud()
+    expected = gsplat_c.rasterize(**args).color
+    assert _dlpack.pointer_comes_first(args["means"].__dlpack__(), b"dltensor")
+    monkeypatch.setattr(_arrays.numpy_arrays(), "_reads_capsules", False)
+    np.testing.assert_array_equal(gsplat_c.rasterize(**args).color, expected)
+    monkeypatch.setattr(_dlpack, "OBJECT_BYTES", _dlpack.OBJECT_BYTES + 8)
+    assert not _dlpack.pointer_comes_first(args["means"].__dlpack__(), b"dltensor")
