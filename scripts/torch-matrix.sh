@@ -9,6 +9,10 @@
 # make wheel comes before.  Pythons are those on PATH, of pyenv or of uv; a torch whose
 # Python is missing is a row that says so, and an error.  An environment takes up to 8 GB in
 # $TMPDIR and goes before the next one is made.  Needs a network.
+#
+# Rows of tests that passed are kept in dist/torch-matrix: a run that was cut off goes on
+# where it was, as long as the wheels and the tests are the same.  Without that folder all
+# are run again, which takes a quarter of an hour.
 . "$(dirname "$0")/common.sh"
 
 # torch and the Python to run it with; "latest" is what pip picks.
@@ -32,6 +36,11 @@ if [ -z "${GSPLAT_C_GOLDEN:-}" ]; then
     GSPLAT_C_GOLDEN=$root/tests/golden
     [ ! -d "$root/../shared/golden" ] || GSPLAT_C_GOLDEN=$root/../shared/golden
 fi
+# What rows hold for: the files that decide about them.
+key=$(find dist/*.whl "$tests" -type f -exec sha256sum {} + | sed "s|$work||" | LC_ALL=C sort |
+    sha256sum | cut -c 1-16)
+passed=$root/dist/torch-matrix/$key
+mkdir -p "$passed"
 export GSPLAT_C_GOLDEN
 unset GSPLAT_C_LIBRARY PYTHONPATH GSPLAT_C_COMPAT
 
@@ -143,7 +152,17 @@ failed=
 for cell in $matrix; do
     version=${cell%:*}
     [ $# -eq 0 ] || case " $* " in *" $version "*) ;; *) continue ;; esac
-    (row "$version" "${cell#*:}") >>"$work/rows" || failed="$failed $version"
+    if [ -s "$passed/$version" ]; then
+        say "torch $version: passed before" >&2
+        cat "$passed/$version" >>"$work/rows"
+        continue
+    fi
+    if (row "$version" "${cell#*:}") >"$work/row"; then
+        cp "$work/row" "$passed/$version"
+    else
+        failed="$failed $version"
+    fi
+    cat "$work/row" >>"$work/rows"
     rm -rf "$work/environment" "$work/debian"
 done
 [ -s "$work/rows" ] || die "which torch? one of: $matrix"
