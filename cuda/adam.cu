@@ -59,6 +59,7 @@ static __device__ __forceinline__ void step_element(const gsc__gpu_adam_group &c
 
 extern "C" __global__ void __launch_bounds__(GSC__ADAM_BLOCK)
     gsc_adam(const __grid_constant__ gsc_k_adam args) {
+    gsc__begin_kernel();
     int index = 0;
 #pragma unroll 1
     while (blockIdx.x >= args.groups[index].block_end) ++index;

@@ -49,6 +49,7 @@ static __device__ void count_records(const gsc_k_count_bins &args, uint32_t firs
 
 extern "C" __global__ void __launch_bounds__(GSC__COUNT_BLOCK)
     gsc_count_bins(const __grid_constant__ gsc_k_count_bins args) {
+    gsc__begin_kernel();
     __shared__ int32_t marks[GSC__COUNT_SHARED / 2];
     __shared__ row_deal deals[GSC__COUNT_BLOCK / 32];
     const uint32_t visible = min(args.frame.header->visible, args.frame.room);
@@ -82,6 +83,7 @@ static __device__ __forceinline__ void share_of(int64_t length, int64_t *begin, 
  * last marks included, restarts by itself: it is a bin's entries. */
 extern "C" __global__ void __launch_bounds__(1024)
     gsc_sum_bins(const __grid_constant__ gsc_k_sum_bins args) {
+    gsc__begin_kernel();
     __shared__ uint32_t warps[33];
     __shared__ uint64_t wide_warps[33];
     const int32_t *marks = args.differences;
@@ -109,6 +111,7 @@ extern "C" __global__ void __launch_bounds__(1024)
 }
 
 extern "C" __global__ void gsc_plan_bands(const __grid_constant__ gsc_k_plan_bands args) {
+    gsc__begin_kernel();
     gsc__plan_bands(args);
 }
 
@@ -195,6 +198,7 @@ static __device__ uint32_t deal_record(const gsc_k_emit &args, const gsc__gpu_ba
 #define EMIT_KEPT 4 /* times 32 spans */
 extern "C" __global__ void __launch_bounds__(GSC__EMIT_BLOCK)
     gsc_emit(const __grid_constant__ gsc_k_emit args) {
+    gsc__begin_kernel();
     __shared__ row_deal deals[EMIT_WARPS];
     __shared__ uint32_t records[GSC__EMIT_BLOCK], sums[EMIT_WARPS], block;
     __shared__ uint64_t before;
@@ -294,6 +298,7 @@ static __device__ void order_bins(const gsc_k_order_bins &args) {
 
 extern "C" __global__ void __launch_bounds__(1024)
     gsc_order_bins(const __grid_constant__ gsc_k_order_bins args) {
+    gsc__begin_kernel();
     order_bins(args);
 }
 
@@ -335,6 +340,7 @@ static __device__ __forceinline__ void find_bins(const gsc_k_find_bins &args, ui
 
 extern "C" __global__ void __launch_bounds__(GSC__FIND_BLOCK)
     gsc_find_bins(const __grid_constant__ gsc_k_find_bins args) {
+    gsc__begin_kernel();
     __shared__ uint32_t blocks_done;
     const uint32_t entries = args.order.band->entries;
     const uint32_t blocks = entries / (GSC__FIND_BLOCK * GSC__FIND_KEYS) + 1;

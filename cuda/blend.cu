@@ -149,12 +149,14 @@ static __device__ __forceinline__ void blend_warp(const gsc_k_blend &args, gsc__
 
 extern "C" __global__ void __launch_bounds__(GSC__BLEND_BLOCK)
     gsc_blend(const __grid_constant__ gsc_k_blend args) {
+    gsc__begin_kernel();
     __shared__ gsc__stage stages[WARPS];
     blend_warp<false>(args, stages);
 }
 
 extern "C" __global__ void __launch_bounds__(GSC__BLEND_BLOCK)
     gsc_blend_depths(const __grid_constant__ gsc_k_blend args) {
+    gsc__begin_kernel();
     __shared__ gsc__stage stages[WARPS];
     blend_warp<true>(args, stages);
 }

@@ -113,6 +113,7 @@ static __device__ void write_pixel(const gsc_k_blend &args, const pixel &p, int3
 
 extern "C" __global__ void __launch_bounds__(BLOCK)
     gsc_blend_any(const __grid_constant__ gsc_k_blend args) {
+    gsc__begin_kernel();
     __shared__ stage s;
     const gsc__gpu_grid &grid = args.grid;
     const gsc__gpu_band band = gsc__band_of(args.band, grid, args.capacity);
@@ -158,6 +159,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
 /* The power of two that makes the largest pixel weight a number of 40 bits; one block. */
 extern "C" __global__ void __launch_bounds__(1024)
     gsc_weight_scale(const __grid_constant__ gsc_k_weight_scale args) {
+    gsc__begin_kernel();
     __shared__ uint32_t largest;
     if (threadIdx.x == 0) largest = 0;
     __syncthreads();
@@ -175,6 +177,7 @@ extern "C" __global__ void __launch_bounds__(1024)
 
 extern "C" __global__ void __launch_bounds__(256)
     gsc_finish_statistics(const __grid_constant__ gsc_k_finish_statistics args) {
+    gsc__begin_kernel();
     const int64_t i = (int64_t)blockIdx.x * 256 + threadIdx.x;
     if (i >= args.gaussians) return;
     if (args.weight_sum)

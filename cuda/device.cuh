@@ -6,6 +6,16 @@
 
 #define GSC__ALL_LANES 0xffffffffu
 
+/* Every kernel's first statement.  Where the hardware lets a kernel be set up while the one
+ * before it ends, see gsc__gpu_launch, nothing of memory may be touched until that one is
+ * done; and the next one may be set up from now on. */
+static __device__ __forceinline__ void gsc__begin_kernel() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 static __device__ __forceinline__ uint32_t gsc__lane() {
     return threadIdx.x & 31;
 }
@@ -136,6 +146,18 @@ static __device__ __forceinline__ float gsc__rsqrt_fast(float x) {
     float y;
     asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
+}
+
+/* Shared memory by its own 32-bit addresses, which stay in one register. */
+static __device__ __forceinline__ uint32_t gsc__shared_address(const void *shared) {
+    return (uint32_t)__cvta_generic_to_shared(shared);
+}
+static __device__ __forceinline__ float4 gsc__load_shared(uint32_t from) {
+    float4 x;
+    asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w)
+                 : "r"(from));
+    return x;
 }
 
 /* 16 bytes from global to shared memory, asynchronously where the hardware can. */

@@ -55,6 +55,7 @@ static __device__ __forceinline__ void add_points(const gsc_k_image_points &args
 
 extern "C" __global__ void __launch_bounds__(GSC__POINTS_BLOCK)
     gsc_image_points(const __grid_constant__ gsc_k_image_points args) {
+    gsc__begin_kernel();
     __shared__ double warps[32];
     float upstream[GSC__IMAGE_SUMS];
     gsc__upstream(args.coefficients, args.device_shares ? *args.device_shares : args.shares, 1.0,
@@ -85,6 +86,7 @@ extern "C" __global__ void __launch_bounds__(GSC__POINTS_BLOCK)
 
 extern "C" __global__ void __launch_bounds__(GSC__MASK_BLOCK)
     gsc_mask_sums(const __grid_constant__ gsc_k_mask_sums args) {
+    gsc__begin_kernel();
     __shared__ double warps[32];
     const int b = (int)(blockIdx.x / (uint32_t)args.pieces);
     const int first = (int)(blockIdx.x % (uint32_t)args.pieces) * GSC__MASK_ROWS;
@@ -107,6 +109,7 @@ extern "C" __global__ void __launch_bounds__(GSC__MASK_BLOCK)
 
 extern "C" __global__ void __launch_bounds__(GSC__TOTAL_BLOCK)
     gsc_mask_total(const __grid_constant__ gsc_k_mask_total args) {
+    gsc__begin_kernel();
     __shared__ double warps[32];
     double pixels = 0, windows = 0;
 #pragma unroll 1
@@ -123,6 +126,7 @@ extern "C" __global__ void __launch_bounds__(GSC__TOTAL_BLOCK)
 
 extern "C" __global__ void __launch_bounds__(GSC__TOTAL_BLOCK)
     gsc_image_total(const __grid_constant__ gsc_k_image_total args) {
+    gsc__begin_kernel();
     __shared__ double warps[32];
     double sums[GSC__IMAGE_SUMS] = {0, 0, 0};
 #pragma unroll 1

@@ -114,9 +114,9 @@ typedef struct gsc_k_begin {
 } gsc_k_begin;
 
 /* A thread per Gaussian, a block per piece: which ones are visible, and how many bins they
- * reach.  Then a block per GSC__RECORD_PIECES pieces writes the
- * records of the visible ones, and one thread plans a frame of one round.  Both take the
- * same arguments. */
+ * reach.  Then a block per record_pieces pieces writes the records of the visible ones, and
+ * one thread plans a frame of one round.  Both take the same arguments. */
+#define GSC__RECORD_BLOCK 128
 #define GSC__RECORD_PIECES 4
 typedef struct gsc_k_project {
     gsc__gpu_frame frame;
@@ -133,6 +133,7 @@ typedef struct gsc_k_project {
     const float *sh;          /* [N, sh_coefficients, 3] */
     const float *sh_dc;       /* [N, 3] or NULL */
     uint32_t *pairs;          /* [pieces] bins that its visible Gaussians reach */
+    uint32_t record_pieces;   /* at most GSC__RECORD_PIECES: a block's */
     gsc_k_plan_bands plan;    /* rounds other than 1: not by records */
     /* outputs of this camera or NULL */
     int32_t *radii; /* [N, radii_axes] */

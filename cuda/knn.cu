@@ -284,6 +284,7 @@ static __device__ __forceinline__ void search(const gsc_k_knn_search &args, warp
 /* k up to 3, the usual one. */
 extern "C" __global__ void __launch_bounds__(GSC__KNN_BLOCK)
     gsc_knn_3(const __grid_constant__ gsc_k_knn_search args) {
+    gsc__begin_kernel();
     __shared__ warp_memory memory[WARPS];
     const uint32_t number = blockIdx.x * WARPS + (threadIdx.x >> 5);
     gsc__short_list<3> best;
@@ -292,6 +293,7 @@ extern "C" __global__ void __launch_bounds__(GSC__KNN_BLOCK)
 
 extern "C" __global__ void __launch_bounds__(GSC__KNN_BLOCK)
     gsc_knn_8(const __grid_constant__ gsc_k_knn_search args) {
+    gsc__begin_kernel();
     __shared__ warp_memory memory[WARPS];
     const uint32_t number = blockIdx.x * WARPS + (threadIdx.x >> 5);
     gsc__short_list<8> best;
@@ -301,6 +303,7 @@ extern "C" __global__ void __launch_bounds__(GSC__KNN_BLOCK)
 /* Any k: a warp has one set of lists and takes one group after another. */
 extern "C" __global__ void __launch_bounds__(GSC__KNN_BLOCK)
     gsc_knn_any(const __grid_constant__ gsc_k_knn_search args) {
+    gsc__begin_kernel();
     __shared__ warp_memory memory[WARPS];
     const uint32_t warp = blockIdx.x * WARPS + (threadIdx.x >> 5);
     gsc__long_list best = {args.lists + (uint64_t)warp * args.k * 32 + gsc__lane(), 0};

@@ -56,6 +56,7 @@ static __device__ void add_crowd(const gsc_k_knn_crowds &args, uint32_t begin, u
 /* A thread per leaf.  The first that sees two places in its crowd lists it. */
 extern "C" __global__ void __launch_bounds__(GSC__KNN_BLOCK)
     gsc_knn_find_crowds(const __grid_constant__ gsc_k_knn_crowds args) {
+    gsc__begin_kernel();
     const uint32_t leaf = blockIdx.x * GSC__KNN_BLOCK + threadIdx.x;
     const gsc__gpu_cells cells = *args.cells;
     if (leaf >= cells.finite / LEAF) return;
@@ -219,6 +220,7 @@ static __device__ void order_parts(const gsc_k_knn_crowds &args, crowd_memory &m
 /* Blocks take crowds until none is left. */
 extern "C" __global__ void __launch_bounds__(BLOCK)
     gsc_knn_order_crowds(const __grid_constant__ gsc_k_knn_crowds args) {
+    gsc__begin_kernel();
     __shared__ crowd_memory memory;
     for (;;) {
         take_crowd(args, memory);

@@ -12,6 +12,7 @@
 
 extern "C" __global__ void __launch_bounds__(BLOCK)
     gsc_knn_bounds(const __grid_constant__ gsc_k_knn_bounds args) {
+    gsc__begin_kernel();
     __shared__ gsc__gpu_bounds parts[BLOCK / 32];
     gsc__gpu_bounds own = gsc__no_bounds();
     for (uint64_t i = blockIdx.x * BLOCK + threadIdx.x; i < args.count; i += args.blocks * BLOCK) {
@@ -27,6 +28,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
 /* One block. */
 extern "C" __global__ void __launch_bounds__(BLOCK)
     gsc_knn_cells(const __grid_constant__ gsc_k_knn_bounds args) {
+    gsc__begin_kernel();
     __shared__ gsc__gpu_bounds parts[BLOCK / 32];
     gsc__gpu_bounds box = gsc__no_bounds();
     for (uint32_t i = threadIdx.x; i < args.blocks; i += BLOCK) gsc__add_bounds(box, args.parts[i]);
@@ -36,6 +38,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
 
 extern "C" __global__ void __launch_bounds__(BLOCK)
     gsc_knn_keys(const __grid_constant__ gsc_k_knn_keys args) {
+    gsc__begin_kernel();
     const uint64_t i = (uint64_t)blockIdx.x * BLOCK + threadIdx.x;
     if (i < args.cleared_words) args.cleared[i] = 0;
     if (i >= args.count) return;
@@ -74,6 +77,7 @@ static __device__ __forceinline__ void store_box(gsc__gpu_box *to, const gsc__gp
 
 extern "C" __global__ void __launch_bounds__(BLOCK)
     gsc_knn_leaves(const __grid_constant__ gsc_k_knn_leaves args) {
+    gsc__begin_kernel();
     const uint32_t leaf = blockIdx.x * (BLOCK / 32) + (threadIdx.x >> 5);
     if (leaf >= args.padded_leaves) return;
     __align__(16) gsc__gpu_box box = no_box();
@@ -95,6 +99,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
 
 extern "C" __global__ void __launch_bounds__(BLOCK)
     gsc_knn_boxes(const __grid_constant__ gsc_k_knn_boxes args) {
+    gsc__begin_kernel();
     const uint32_t number = blockIdx.x * (BLOCK / 32) + (threadIdx.x >> 5);
     if (number >= args.padded_boxes) return;
     __align__(16) gsc__gpu_box box = no_box();

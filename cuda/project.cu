@@ -21,6 +21,7 @@ static __device__ gsc__camera_source source_of(const gsc__gpu_camera_source &fro
 }
 
 extern "C" __global__ void gsc_begin(const __grid_constant__ gsc_k_begin args) {
+    gsc__begin_kernel();
     const gsc__camera_source source = source_of(args.source);
     gsc__camera camera;
     memset(&camera, 0, sizeof camera); /* kernels copy it whole */
@@ -92,41 +93,67 @@ static __device__ bool record_ranges(const gsc__camera &camera, const gsc__proje
     return true;
 }
 
-/* Rows of 16 coefficients come in 16-byte pieces where their address allows it. */
-static __device__ __forceinline__ void load_sh(const gsc_k_project &args, int64_t i, int count,
-                                               float *sh) {
+/* Degrees up to 3 are staged in shared memory, a row a thread: the copies travel while the
+ * rest of the record is made, and hold no registers.  Rows are of 16-byte pieces at a
+ * distance by which neighbours do not meet in a bank. */
+#define STAGED 16 /* coefficients */
+#define ROW_BYTES (3 * STAGED * 4 + 16)
+
+/* Starts copying a Gaussian's coefficients, in wide pieces where their addresses allow it. */
+static __device__ __forceinline__ void stage_sh(const gsc_k_project &args, int64_t i, int count,
+                                                uint32_t row) {
     const float *rest = args.sh + 3 * (int64_t)args.sh_coefficients * i;
-    if (!args.sh_dc && args.sh_coefficients == 16 && count == 16 && ((uint64_t)args.sh & 15) == 0) {
+    if (!args.sh_dc && args.sh_coefficients == STAGED && count == STAGED &&
+        ((uint64_t)args.sh & 15) == 0) {
 #pragma unroll
-        for (int j = 0; j < 12; ++j) {
-            const float4 v = __ldg((const float4 *)rest + j);
-            sh[4 * j] = v.x;
-            sh[4 * j + 1] = v.y;
-            sh[4 * j + 2] = v.z;
-            sh[4 * j + 3] = v.w;
-        }
-        return;
+        for (int j = 0; j < 3 * STAGED / 4; ++j) gsc__copy16(row + 16 * j, rest + 4 * j);
+    } else if (args.sh_dc) {
+        for (int j = 0; j < 3; ++j) gsc__copy4(row + 4 * j, args.sh_dc + 3 * i + j);
+        for (int j = 3; j < 3 * count; ++j) gsc__copy4(row + 4 * j, rest + j - 3);
+    } else {
+        for (int j = 0; j < 3 * count; ++j) gsc__copy4(row + 4 * j, rest + j);
     }
+    gsc__copy_commit();
+}
+
+static __device__ __forceinline__ void add_staged(uint32_t row, int count, const float *basis,
+                                                  float sum[3]) {
+    gsc__copy_wait<0>();
+#pragma unroll
+    for (int j = 0; j < 3 * STAGED / 4; ++j) {
+        const float4 four = gsc__load_shared(row + 16 * j);
+        const float part[4] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+        for (int t = 0; t < 4; ++t) {
+            const int k = (4 * j + t) / 3, c = (4 * j + t) % 3;
+            if (k < count) sum[c] = fmaf(basis[k], part[t], sum[c]);
+        }
+    }
+}
+
+static __device__ __forceinline__ void add_stored(const gsc_k_project &args, int64_t i, int count,
+                                                  const float *basis, float sum[3]) {
+    const float *rest = args.sh + 3 * (int64_t)args.sh_coefficients * i;
     const float *dc = args.sh_dc ? args.sh_dc + 3 * i : rest;
     if (!args.sh_dc) rest += 3;
 #pragma unroll
-    for (int k = 0; k < 3 * GSC__SH_MAX_COEFFICIENTS; ++k)
-        sh[k] = k < 3 ? dc[k] : k < 3 * count ? rest[k - 3] : 0;
+    for (int k = 0; k < GSC__SH_MAX_COEFFICIENTS; ++k) {
+        if (k >= count) break;
+        for (int c = 0; c < 3; ++c)
+            sum[c] = fmaf(basis[k], k ? rest[3 * (k - 1) + c] : dc[c], sum[c]);
+    }
 }
 
 static __device__ bool record_sh(const gsc_k_project &args, const gsc__camera &camera, int64_t i,
-                                 gsc__gpu_record *record, uint8_t *gates) {
+                                 uint32_t row, gsc__gpu_record *record, uint8_t *gates) {
     const int count = (args.sh_degree + 1) * (args.sh_degree + 1);
     float direction[3], basis[GSC__SH_MAX_COEFFICIENTS], sum[3] = {0.5f, 0.5f, 0.5f};
-    float sh[3 * GSC__SH_MAX_COEFFICIENTS];
-    load_sh(args, i, count, sh);
     gsc__sh_direction(args.means + 3 * i, camera.position, direction);
     gsc__sh_basis(args.sh_degree, direction, basis);
-#pragma unroll
-    for (int k = 0; k < GSC__SH_MAX_COEFFICIENTS; ++k) {
-        if (k >= count) break;
-        for (int c = 0; c < 3; ++c) sum[c] = fmaf(basis[k], sh[3 * k + c], sum[c]);
-    }
+    if (count <= STAGED)
+        add_staged(row, count, basis, sum);
+    else
+        add_stored(args, i, count, basis, sum);
     *gates = 0;
     for (int c = 0; c < 3; ++c) {
         if (!gsc__finite(sum[c])) return false;
@@ -137,8 +164,8 @@ static __device__ bool record_sh(const gsc_k_project &args, const gsc__camera &c
 }
 
 static __device__ bool record_color(const gsc_k_project &args, const gsc__camera &camera, int64_t i,
-                                    gsc__gpu_record *record, uint8_t *gates) {
-    if (!args.colors) return record_sh(args, camera, i, record, gates);
+                                    uint32_t row, gsc__gpu_record *record, uint8_t *gates) {
+    if (!args.colors) return record_sh(args, camera, i, row, record, gates);
     const float *color = args.colors + i * args.channels;
     for (int c = 0; c < args.channels; ++c)
         if (!gsc__finite(color[c])) return false;
@@ -221,6 +248,7 @@ static __device__ void load_camera(const gsc__gpu_frame &frame, gsc__camera *cam
 
 extern "C" __global__ void __launch_bounds__(GSC__PIECE)
     gsc_project(const __grid_constant__ gsc_k_project args) {
+    gsc__begin_kernel();
     __shared__ gsc__camera camera;
     __shared__ row_deal deals[GSC__PIECE / 32];
     __shared__ uint32_t block_pairs;
@@ -262,6 +290,7 @@ extern "C" __global__ void __launch_bounds__(GSC__PIECE)
 /* Each warp has a run of the pieces, so that neighbouring lanes read neighbours. */
 extern "C" __global__ void __launch_bounds__(1024)
     gsc_sum_pieces(const __grid_constant__ gsc_k_sum_pieces args) {
+    gsc__begin_kernel();
     __shared__ uint64_t warps[33];
     uint32_t *counts = args.frame.firsts;
     const uint32_t run = (args.pieces + 1023) / 1024 * 32;
@@ -294,7 +323,7 @@ extern "C" __global__ void __launch_bounds__(1024)
  * with each word. */
 static __device__ int64_t nth_seen(const uint32_t *words, const uint32_t *counts, uint32_t n) {
     uint32_t at = 0;
-    for (uint32_t step = GSC__RECORD_PIECES * GSC__PIECE / 64; step; step /= 2)
+    for (uint32_t step = 16; step; step /= 2)
         if (counts[at + step - 1] <= n) at += step;
     if (at) n -= counts[at - 1];
     uint32_t bit = 0, word = words[at];
@@ -311,13 +340,15 @@ static __device__ int64_t nth_seen(const uint32_t *words, const uint32_t *counts
 /* A colour that is not finite culls too.  The Gaussian is counted by now, so its record
  * stays, marked so that nothing draws it: see gsc__draws. */
 static __device__ void write_record(const gsc_k_project &args, const gsc__camera &camera, int64_t i,
-                                    uint32_t to) {
+                                    uint32_t row, uint32_t to) {
     gsc__gpu_record record;
     gsc__projection p;
     float radii[2] = {0, 0}, opacity;
     uint8_t gates;
+    const int count = (args.sh_degree + 1) * (args.sh_degree + 1);
+    if (!args.colors && count <= STAGED) stage_sh(args, i, count, row);
     (void)make_record(args, camera, i, &record, &p, radii, &opacity);
-    if (!record_color(args, camera, i, &record, &gates)) {
+    if (!record_color(args, camera, i, row, &record, &gates)) {
         write_outputs(args, camera, i, false, p, radii, opacity);
         record.rgb[0] = record.rgb[1] = 0;
         record.rgb[2] = __int_as_float(0x7fffffff);
@@ -329,30 +360,37 @@ static __device__ void write_record(const gsc_k_project &args, const gsc__camera
     if (args.frame.gates) args.frame.gates[to] = gates;
 }
 
-extern "C" __global__ void __launch_bounds__(GSC__PIECE, 2)
+/* A block's words are a warp's: at most 4 pieces of 8. */
+extern "C" __global__ void __launch_bounds__(GSC__RECORD_BLOCK, 6)
     gsc_records(const __grid_constant__ gsc_k_project args) {
-    constexpr uint32_t pieces = GSC__RECORD_PIECES, block_words = pieces * GSC__PIECE / 32;
+    gsc__begin_kernel();
     __shared__ gsc__camera camera;
-    __shared__ uint32_t words[block_words], counts[block_words];
+    __shared__ uint32_t words[32], counts[32];
+    __shared__ __align__(16) unsigned char rows[GSC__RECORD_BLOCK][ROW_BYTES];
     const gsc__gpu_frame &frame = args.frame;
-    const int64_t base = (int64_t)blockIdx.x * (pieces * GSC__PIECE);
-    if (threadIdx.x < block_words) {
-        const int64_t at = blockIdx.x * (int64_t)block_words + threadIdx.x;
-        const uint32_t word = at * 32 < args.gaussians ? frame.seen[at] : 0;
+    const uint32_t own_words = args.record_pieces * (GSC__PIECE / 32);
+    const int64_t base = (int64_t)blockIdx.x * args.record_pieces * GSC__PIECE;
+    if (threadIdx.x < 32) {
+        const int64_t at = base / 32 + threadIdx.x;
+        const bool exists = threadIdx.x < own_words && at * 32 < args.gaussians;
+        const uint32_t word = exists ? frame.seen[at] : 0;
         words[threadIdx.x] = word;
         counts[threadIdx.x] = gsc__warp_scan((uint32_t)__popc(word));
     }
     load_camera(frame, &camera);
     if (args.plan.rounds == 1 && blockIdx.x == 0 && threadIdx.x == 0) gsc__plan_bands(args.plan);
-    const uint32_t first = frame.firsts[blockIdx.x * pieces], total = counts[block_words - 1];
-    for (uint32_t n = threadIdx.x; n < total; n += GSC__PIECE) {
+    const uint32_t first = frame.firsts[blockIdx.x * args.record_pieces], total = counts[31];
+    const uint32_t row = gsc__shared_address(rows[threadIdx.x]);
+    for (uint32_t n = threadIdx.x; n < total; n += GSC__RECORD_BLOCK) {
         const int64_t i = base + nth_seen(words, counts, n);
-        if (first + n < frame.room && i < args.gaussians) write_record(args, camera, i, first + n);
+        if (first + n < frame.room && i < args.gaussians)
+            write_record(args, camera, i, row, first + n);
     }
 }
 
 extern "C" __global__ void __launch_bounds__(256)
     gsc_mark_visible(const __grid_constant__ gsc_k_mark_visible args) {
+    gsc__begin_kernel();
     const int64_t i = (int64_t)blockIdx.x * 256 + threadIdx.x;
     if (i >= args.gaussians) return;
     const gsc__camera_source source = source_of(args.source);

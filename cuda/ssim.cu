@@ -249,15 +249,18 @@ static __device__ __forceinline__ void run_tile(const gsc_k_ssim &args) {
 
 extern "C" __global__ void __launch_bounds__(BLOCK, GSC__SSIM_RESIDENT)
     gsc_ssim(const __grid_constant__ gsc_k_ssim args) {
+    gsc__begin_kernel();
     run_tile<GSC__SSIM_RADIUS, false, int32_t>(args);
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK, GSC__SSIM_GRAD_RESIDENT)
     gsc_ssim_grad(const __grid_constant__ gsc_k_ssim args) {
+    gsc__begin_kernel();
     run_tile<GSC__SSIM_RADIUS, true, int32_t>(args);
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK)
     gsc_ssim_any(const __grid_constant__ gsc_k_ssim args) {
+    gsc__begin_kernel();
     run_tile<-1, true, int64_t>(args);
 }

@@ -276,6 +276,7 @@ static __device__ __forceinline__ void unblend_warp(const gsc_k_unblend &args, g
 
 extern "C" __global__ void __launch_bounds__(GSC__BLEND_BLOCK)
     gsc_unblend(const __grid_constant__ gsc_k_unblend args) {
+    gsc__begin_kernel();
     __shared__ gsc__stage stages[WARPS];
     unblend_warp<false, false, GSC__SUM_FAST>(args, stages);
 }
@@ -284,36 +285,42 @@ extern "C" __global__ void __launch_bounds__(GSC__BLEND_BLOCK)
  * compiler takes by itself. */
 extern "C" __global__ void __launch_bounds__(GSC__BLEND_BLOCK, 768 / GSC__BLEND_BLOCK)
     gsc_unblend_depths(const __grid_constant__ gsc_k_unblend args) {
+    gsc__begin_kernel();
     __shared__ gsc__stage stages[WARPS];
     unblend_warp<true, false, GSC__SUM_FAST>(args, stages);
 }
 
 extern "C" __global__ void __launch_bounds__(GSC__BLEND_BLOCK)
     gsc_unblend_absolute(const __grid_constant__ gsc_k_unblend args) {
+    gsc__begin_kernel();
     __shared__ gsc__stage stages[WARPS];
     unblend_warp<true, true, GSC__SUM_FAST>(args, stages);
 }
 
 extern "C" __global__ void __launch_bounds__(GSC__BLEND_BLOCK)
     gsc_unblend_largest(const __grid_constant__ gsc_k_unblend args) {
+    gsc__begin_kernel();
     __shared__ gsc__stage stages[WARPS];
     unblend_warp<false, false, GSC__SUM_LARGEST>(args, stages);
 }
 
 extern "C" __global__ void __launch_bounds__(GSC__BLEND_BLOCK)
     gsc_unblend_fixed(const __grid_constant__ gsc_k_unblend args) {
+    gsc__begin_kernel();
     __shared__ gsc__stage stages[WARPS];
     unblend_warp<false, false, GSC__SUM_FIXED>(args, stages);
 }
 
 extern "C" __global__ void __launch_bounds__(GSC__BLEND_BLOCK)
     gsc_unblend_all_largest(const __grid_constant__ gsc_k_unblend args) {
+    gsc__begin_kernel();
     __shared__ gsc__stage stages[WARPS];
     unblend_warp<true, true, GSC__SUM_LARGEST>(args, stages);
 }
 
 extern "C" __global__ void __launch_bounds__(GSC__BLEND_BLOCK)
     gsc_unblend_all_fixed(const __grid_constant__ gsc_k_unblend args) {
+    gsc__begin_kernel();
     __shared__ gsc__stage stages[WARPS];
     unblend_warp<true, true, GSC__SUM_FIXED>(args, stages);
 }

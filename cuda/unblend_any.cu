@@ -156,6 +156,7 @@ static __device__ __forceinline__ void unblend(const gsc_k_unblend &args, stage 
 
 extern "C" __global__ void __launch_bounds__(BLOCK)
     gsc_unblend_any(const __grid_constant__ gsc_k_unblend args) {
+    gsc__begin_kernel();
     __shared__ stage s;
     __shared__ uint32_t deepest;
     unblend<GSC__SUM_FAST>(args, s, deepest);
@@ -163,6 +164,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
 
 extern "C" __global__ void __launch_bounds__(BLOCK)
     gsc_unblend_any_largest(const __grid_constant__ gsc_k_unblend args) {
+    gsc__begin_kernel();
     __shared__ stage s;
     __shared__ uint32_t deepest;
     unblend<GSC__SUM_LARGEST>(args, s, deepest);
@@ -170,6 +172,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
 
 extern "C" __global__ void __launch_bounds__(BLOCK)
     gsc_unblend_any_fixed(const __grid_constant__ gsc_k_unblend args) {
+    gsc__begin_kernel();
     __shared__ stage s;
     __shared__ uint32_t deepest;
     unblend<GSC__SUM_FIXED>(args, s, deepest);
@@ -177,6 +180,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
 
 extern "C" __global__ void __launch_bounds__(GSC__FINISH_BLOCK)
     gsc_finish_sums(const __grid_constant__ gsc_k_finish_sums args) {
+    gsc__begin_kernel();
     const uint64_t total = (uint64_t)gsc__record_count(args.frame) * args.width;
     const uint64_t stride = (uint64_t)gridDim.x * GSC__FINISH_BLOCK;
     for (uint64_t i = (uint64_t)blockIdx.x * GSC__FINISH_BLOCK + threadIdx.x; i < total;
@@ -186,6 +190,7 @@ extern "C" __global__ void __launch_bounds__(GSC__FINISH_BLOCK)
 
 extern "C" __global__ void __launch_bounds__(GSC__FINISH_BLOCK)
     gsc_finish_colors(const __grid_constant__ gsc_k_finish_colors args) {
+    gsc__begin_kernel();
     const uint64_t total = (uint64_t)gsc__record_count(args.frame) * args.width;
     const uint64_t stride = (uint64_t)gridDim.x * GSC__FINISH_BLOCK;
     for (uint64_t i = (uint64_t)blockIdx.x * GSC__FINISH_BLOCK + threadIdx.x; i < total;

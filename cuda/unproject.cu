@@ -293,6 +293,7 @@ static __device__ __forceinline__ void put_results(const gsc_k_unproject &args,
  * where few are visible, else as many rows as there are threads. */
 extern "C" __global__ void __launch_bounds__(GSC__UNPROJECT_BLOCK, 4)
     gsc_unproject(const __grid_constant__ gsc_k_unproject args) {
+    gsc__begin_kernel();
     __shared__ block_memory memory;
     const gsc__gpu_frame &frame = args.frame;
     uint32_t at = min(frame.firsts[blockIdx.x], frame.room);
@@ -333,6 +334,7 @@ extern "C" __global__ void __launch_bounds__(GSC__UNPROJECT_BLOCK, 4)
 
 extern "C" __global__ void __launch_bounds__(GSC__CLEAR_BLOCK)
     gsc_clear_records(const __grid_constant__ gsc_k_clear_records args) {
+    gsc__begin_kernel();
     const uint64_t total = (uint64_t)gsc__record_count(args.frame) * args.quads;
     const uint64_t stride = (uint64_t)gridDim.x * GSC__CLEAR_BLOCK;
     for (uint64_t i = (uint64_t)blockIdx.x * GSC__CLEAR_BLOCK + threadIdx.x; i < total; i += stride)
@@ -343,6 +345,7 @@ extern "C" __global__ void __launch_bounds__(GSC__CLEAR_BLOCK)
  * into the view. */
 extern "C" __global__ void __launch_bounds__(GSC__CAMERA_GRAD_BLOCK)
     gsc_camera_grad(const __grid_constant__ gsc_k_camera_grad args) {
+    gsc__begin_kernel();
     __shared__ double sums[GSC__CAMERA_GRAD_BLOCK];
     const int64_t total = (int64_t)args.blocks * GSC__CAMERA_SHARES;
     double sum = 0;
@@ -371,6 +374,7 @@ extern "C" __global__ void __launch_bounds__(GSC__CAMERA_GRAD_BLOCK)
 /* Sum over the pixels of final T times the gradient by a channel: one block a channel. */
 extern "C" __global__ void __launch_bounds__(1024)
     gsc_background_grad(const __grid_constant__ gsc_k_background_grad args) {
+    gsc__begin_kernel();
     __shared__ double warps[32];
     const int32_t c = (int32_t)blockIdx.x;
     const float *g = args.pixel_last ? args.by_color + c : args.by_color + c * args.pixels;

@@ -35,17 +35,6 @@ typedef struct gsc__stage {
 } gsc__stage;
 #define BATCH_BYTES ((uint32_t)sizeof(gsc__batch))
 
-/* Shared memory by its own 32-bit addresses, which stay in one register. */
-static __device__ __forceinline__ uint32_t gsc__shared_address(const void *shared) {
-    return (uint32_t)__cvta_generic_to_shared(shared);
-}
-static __device__ __forceinline__ float4 gsc__load_shared(uint32_t from) {
-    float4 x;
-    asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
-                 : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w)
-                 : "r"(from));
-    return x;
-}
 static __device__ __forceinline__ float gsc__load_shared1(uint32_t from) {
     float x;
     asm volatile("ld.shared.f32 %0, [%1];" : "=f"(x) : "r"(from));

@@ -240,23 +240,40 @@ static void note_args(fake_launch *launch, void **extra) {
     if (buffer && launch->args_bytes <= FAKE_ARGS) memcpy(launch->args, buffer, launch->args_bytes);
 }
 
-CALL(cuLaunchKernel, void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-     unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared, void *stream,
-     void **parameters, void **extra) {
+struct launch_attribute {
+    int id, pad, flag;
+    char rest[60];
+};
+struct launch_config {
+    unsigned grid[3], block[3], shared_bytes;
+    void *stream;
+    const struct launch_attribute *attributes;
+    unsigned attribute_count;
+};
+_Static_assert(sizeof(struct launch_attribute) == 72, "as the driver's");
+_Static_assert(sizeof(struct launch_config) == 56, "as the driver's");
+
+CALL(cuLaunchKernelEx, const struct launch_config *config, void *function, void **parameters,
+     void **extra) {
     NEEDS_CONTEXT();
-    if (!function || !grid_x || !block_x || block_x > 1024 || shared || parameters)
+    const unsigned *grid = config->grid, *block = config->block;
+    if (!function || !grid[0] || !block[0] || block[0] > 1024 || config->shared_bytes || parameters)
+        return INVALID_VALUE;
+    const struct launch_attribute *attribute = config->attributes;
+    if (config->attribute_count > 1 || (config->attribute_count == 1 && attribute->id != 6))
         return INVALID_VALUE;
     pthread_mutex_lock(&mutex);
     if (notes.launch_count < FAKE_LAUNCHES) {
         fake_launch *launch = &notes.launches[notes.launch_count++];
-        *launch = (fake_launch){.grid = {grid_x, grid_y, grid_z},
-                                .block = {block_x, block_y, block_z},
-                                .stream = stream,
+        *launch = (fake_launch){.grid = {grid[0], grid[1], grid[2]},
+                                .block = {block[0], block[1], block[2]},
+                                .stream = config->stream,
+                                .early = config->attribute_count == 1 && attribute->flag,
                                 .context = stack[depth - 1]};
         snprintf(launch->kernel, sizeof launch->kernel, "%s", (const char *)function);
         note_args(launch, extra);
     }
-    notes.stream = stream;
+    notes.stream = config->stream;
     pthread_mutex_unlock(&mutex);
     return 0;
 }

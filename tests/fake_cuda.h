@@ -3,13 +3,14 @@
  * Built as a shared library that GSC_CUDA_LIBRARY names.  Device memory is host memory,
  * kernels do nothing.  Environment, read at every call:
  *
- *     FAKE_CUDA_FAIL=cuInit=34,cuLaunchKernel=700   what these functions return
+ *     FAKE_CUDA_FAIL=cuInit=34,cuLaunchKernelEx=700   what these functions return
  *     FAKE_CUDA_VERSION=12090  FAKE_CUDA_DEVICES=2  FAKE_CUDA_CAPABILITY=9.0
  *     FAKE_CUDA_POOLS=1        FAKE_CUDA_CAPTURING=0
  */
 #ifndef TESTS_FAKE_CUDA_H
 #define TESTS_FAKE_CUDA_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,6 +19,7 @@ enum { FAKE_LAUNCHES = 256, FAKE_ARGS = 4096, FAKE_COPIES = 64 };
 typedef struct fake_launch {
     char kernel[64];
     unsigned grid[3], block[3];
+    bool early;             /* may be set up while the kernel before it ends */
     void *stream, *context; /* the context that was current */
     size_t args_bytes;
     unsigned char args[FAKE_ARGS];

@@ -254,7 +254,7 @@ static void waiting_is_refused_while_the_stream_is_captured(void **unused) {
 
 static void a_failed_launch_leaves_nothing_behind(void **unused) {
     (void)unused;
-    setenv("FAKE_CUDA_FAIL", "cuLaunchKernel=700", 1);
+    setenv("FAKE_CUDA_FAIL", "cuLaunchKernelEx=700", 1);
     for (int i = 0; i < OPERATIONS; ++i) {
         assert_int_equal(operations[i].run(NULL), GSC_ERROR_CUDA);
         assert_int_equal(gsc_last_error_cuda(), 700);

@@ -65,6 +65,22 @@ static void a_launch(void **state) {
     assert_int_equal(notes->synchronisations, 0);
 }
 
+/* Where the hardware can, and not into a graph. */
+static void a_launch_may_overlap_the_one_before_it(void **state) {
+    static const struct {
+        int major;
+        const char *capturing;
+        bool early;
+    } cases[] = {{9, "0", true}, {12, "0", true}, {8, "0", false}, {9, "1", false}};
+    (void)state;
+    for (int i = 0; i < 4; ++i) {
+        gsc__gpu_of(context)->device.major = cases[i].major;
+        setenv("FAKE_CUDA_CAPTURING", cases[i].capturing, 1);
+        expect_ok(launch(1, NULL));
+        assert_int_equal(notes->launches[i].early, cases[i].early);
+    }
+}
+
 static void an_empty_grid_is_no_launch(void **state) {
     (void)state;
     expect_ok(launch(0, NULL));
@@ -94,7 +110,7 @@ static void streams_are_passed_through(void **state) {
 
 static void a_launch_that_fails(void **state) {
     (void)state;
-    setenv("FAKE_CUDA_FAIL", "cuLaunchKernel=2", 1);
+    setenv("FAKE_CUDA_FAIL", "cuLaunchKernelEx=2", 1);
     expect_failure(launch(5, NULL), GSC_ERROR_OUT_OF_MEMORY,
                    "mark_visible: launch of kernel mark_visible, 5 blocks of 256 threads: "
                    "CUDA_ERROR_OUT_OF_MEMORY (2): out of memory");
@@ -307,6 +323,8 @@ static void fresh_threads(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_launch, open_context, close_context),
+        cmocka_unit_test_setup_teardown(a_launch_may_overlap_the_one_before_it, open_context,
+                                        close_context),
         cmocka_unit_test_setup_teardown(an_empty_grid_is_no_launch, open_context, close_context),
         cmocka_unit_test_setup_teardown(streams_are_passed_through, open_context, close_context),
         cmocka_unit_test_setup_teardown(a_launch_that_fails, open_context, close_context),

@@ -160,7 +160,7 @@ static void failures(void **state) {
     setenv("FAKE_CUDA_FAIL", "cuMemsetD8Async=700", 1);
     assert_int_equal(gsc__gpu_sort(context, &sort, NULL, "test"), GSC_ERROR_CUDA);
     assert_int_equal(notes->launch_count, 0);
-    setenv("FAKE_CUDA_FAIL", "cuLaunchKernel=700", 1);
+    setenv("FAKE_CUDA_FAIL", "cuLaunchKernelEx=700", 1);
     assert_int_equal(gsc__gpu_sort(context, &sort, NULL, "test"), GSC_ERROR_CUDA);
 }
 

@@ -32,6 +32,14 @@ def test_every_kernel_is_listed():
     assert len(found) > 10
 
 
+def test_every_kernel_waits_for_the_one_before_it():
+    for path in sorted((ROOT / "cuda").glob("*.cu")):
+        text = path.read_text()
+        bodies = re.findall(r'extern "C"\s+__global__[^{]*\{\n(.*)', text)
+        assert len(bodies) == text.count("__global__ void")
+        assert set(map(str.strip, bodies)) <= {"gsc__begin_kernel();"}, path.name
+
+
 def test_every_file_is_built():
     build = (ROOT / "cuda/meson.build").read_text()
     text = re.search(r"gpu_files = \[(.*?)\]", build, flags=re.S).group(1)

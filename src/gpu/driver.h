@@ -49,7 +49,22 @@ typedef struct gsc__cu_pool_props { /* CUmemPoolProps */
     void *security;
     unsigned char reserved[64];
 } gsc__cu_pool_props;
-/* The `extra` list of cuLaunchKernel. */
+typedef struct gsc__cu_launch_attribute { /* CUlaunchAttribute */
+    int id;
+    char pad[4];
+    union {
+        int flag;
+        uint64_t words[8];
+    } value;
+} gsc__cu_launch_attribute;
+typedef struct gsc__cu_launch_config { /* CUlaunchConfig */
+    unsigned grid[3], block[3], shared_bytes;
+    void *stream;
+    const gsc__cu_launch_attribute *attributes;
+    unsigned attribute_count;
+} gsc__cu_launch_config;
+enum { GSC__CU_LAUNCH_BEFORE_END = 6 }; /* programmatic stream serialization */
+/* The `extra` list of cuLaunchKernelEx. */
 #define GSC__CU_LAUNCH_END ((void *)0)
 #define GSC__CU_LAUNCH_BUFFER ((void *)1)
 #define GSC__CU_LAUNCH_BUFFER_SIZE ((void *)2)
@@ -79,10 +94,8 @@ typedef struct gsc__cu_pool_props { /* CUmemPoolProps */
     X(cuLibraryGetKernel, "cuLibraryGetKernel", (void **kernel, void *library, const char *name))  \
     X(cuKernelGetFunction, "cuKernelGetFunction", (void **function, void *kernel))                 \
     X(cuFuncGetAttribute, "cuFuncGetAttribute", (int *value, int attribute, void *function))       \
-    X(cuLaunchKernel, "cuLaunchKernel",                                                            \
-      (void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,        \
-       unsigned block_y, unsigned block_z, unsigned shared_bytes, void *stream, void **parameters, \
-       void **extra))                                                                              \
+    X(cuLaunchKernelEx, "cuLaunchKernelEx",                                                        \
+      (const gsc__cu_launch_config *config, void *function, void **parameters, void **extra))      \
     X(cuMemAlloc, "cuMemAlloc_v2", (gsc__cu_pointer * data, size_t bytes))                         \
     X(cuMemFree, "cuMemFree_v2", (gsc__cu_pointer data))                                           \
     X(cuMemPoolCreate, "cuMemPoolCreate", (void **pool, const gsc__cu_pool_props *props))          \

@@ -249,10 +249,14 @@ static gsc_status make_records(gsc_context *context, const gsc__raster *raster, 
                                const gsc__gpu_frame *frame, const gsc__gpu_bins *bins,
                                int64_t *overflow, void *stream) {
     static const char function[] = "raster_render";
-    const uint32_t blocks = gsc__gpu_pieces(raster->gaussians, GSC__RECORD_PIECES * GSC__PIECE);
+    const uint32_t most = gsc__gpu_pieces(raster->gaussians, GSC__RECORD_PIECES * GSC__PIECE);
+    const int multiprocessors = gsc__gpu_of(context)->device.multiprocessors;
     gsc_k_project project = project_args(raster, index, outputs, layout, frame);
     project.plan = gsc__gpu_plan_args(layout, frame, bins, overflow, index > 0);
-    GSC__TRY(LAUNCH(records, blocks, GSC__PIECE, project));
+    /* Large blocks waste fewer threads, small ones are enough for all multiprocessors. */
+    project.record_pieces = most >= 4 * (uint32_t)multiprocessors ? GSC__RECORD_PIECES : 1;
+    const uint32_t blocks = gsc__gpu_pieces(raster->gaussians, project.record_pieces * GSC__PIECE);
+    GSC__TRY(LAUNCH(records, blocks, GSC__RECORD_BLOCK, project));
     if (bins->rounds > 1 || blocks == 0)
         GSC__TRY(gsc__gpu_bins_plan(context, layout, frame, bins, &project.plan, true, stream,
                                     function));
