@@ -5,5 +5,6 @@
 command -v clang-format >/dev/null || die "clang-format is not installed"
 set -- ${1:+--dry-run --Werror}
 [ $# -gt 0 ] || set -- -i
-find include src tools tests examples cuda -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' |
+find include src tools tests examples cuda -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o \
+    -name '*.cpp' |
     sort | xargs clang-format "$@"

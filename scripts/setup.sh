@@ -2,7 +2,7 @@
 # Installs what is missing for one purpose:
 #
 #   scripts/setup.sh demo     compiler, meson, ninja, cJSON, libpng
-#   scripts/setup.sh test     the same, cmocka, g++, valgrind, abidiff, and .venv with
+#   scripts/setup.sh test     the same, cmocka, g++, CMake, valgrind, abidiff, and .venv with
 #                             numpy, pytest, jax, torch, NVRTC and the CUDA Runtime
 #   scripts/setup.sh lint     the same as demo, clang, clang-format, clang-tidy and doxygen,
 #                             and .venv with the CUDA Runtime
@@ -64,6 +64,7 @@ missing_packages() {
         have readelf || echo binutils
         have abidiff || echo abigail-tools
         have g++ || echo g++
+        have cmake || echo cmake
         have valgrind || echo valgrind
         have_venv || echo python3-venv
         ;;
@@ -81,14 +82,14 @@ list_for_other_systems() {
 Install these by your system's own means, then run the command again:
   all          a C11 compiler (gcc or clang), ninja, pkg-config, Python 3.9 or newer,
                meson 1.0 or newer, cJSON and libpng with their headers
-  make test    cmocka with its headers, binutils, g++, valgrind, abidiff (libabigail), Python's
+  make test    cmocka with its headers, binutils, g++, CMake, valgrind, abidiff (libabigail), Python's
                venv module
   make lint    clang, clang-format, clang-tidy and doxygen
   make docs    doxygen alone, and Python
   make coverage  cmocka with its headers, gcovr
 Fedora:      gcc meson ninja-build pkgconf cjson-devel libpng-devel libcmocka-devel gcc-c++
-             valgrind libabigail clang clang-tools-extra doxygen
-Arch Linux:  base-devel meson ninja cjson libpng cmocka python valgrind libabigail clang doxygen
+             cmake valgrind libabigail clang clang-tools-extra doxygen
+Arch Linux:  base-devel meson ninja cjson libpng cmocka python cmake valgrind libabigail clang doxygen
 LIST
 }
 

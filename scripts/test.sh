@@ -11,7 +11,8 @@ fi
 export GSPLAT_C_GOLDEN
 say "golden data: $GSPLAT_C_GOLDEN"
 
-sh scripts/build.sh build -Dtests=enabled -Dtools=enabled -Dgpu=auto ${GSPLAT_C_MESON_OPTIONS:-}
+sh scripts/build.sh build -Dtests=enabled -Dtools=enabled -Dgpu=auto -Ddefault_library=both \
+    ${GSPLAT_C_MESON_OPTIONS:-}
 
 failed=
 meson test -C build --no-rebuild --print-errorlogs || failed="$failed meson"

@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 
+from installation import install
 from support import ROOT
 
 
@@ -16,6 +17,18 @@ def library():
     if not path.exists():
         pytest.fail(f"{path} does not exist; build first, or set GSPLAT_C_LIBRARY")
     return path
+
+
+@pytest.fixture(scope="session")
+def build_folder():
+    """Where the library was built: $GSPLAT_C_BUILD, else build/."""
+    return pathlib.Path(os.environ.get("GSPLAT_C_BUILD", ROOT / "build"))
+
+
+@pytest.fixture(scope="session")
+def installed(build_folder, tmp_path_factory):
+    """That build, installed."""
+    return install(build_folder, tmp_path_factory.mktemp("installed"))
 
 
 @pytest.fixture(params=["gcc", "clang"])

@@ -1,62 +1,221 @@
-"""What `meson install` puts down is enough for a program that knows pkg-config only."""
+"""What `meson install` puts down: all that a host needs, wherever the folder is moved to."""
 
 import os
-import pathlib
+import re
 import shutil
 
 import pytest
 
+from installation import Installation, example, install
 from support import ROOT, run
 
-
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory):
-    build = pathlib.Path(os.environ.get("GSPLAT_C_BUILD", ROOT / "build"))
-    for tool in ("meson", "pkg-config", "cc"):
-        if shutil.which(tool) is None:
-            pytest.skip(f"{tool} is not installed")
-    if not (build / "build.ninja").exists():
-        pytest.skip(f"{build} is not a build folder")
-    folder = tmp_path_factory.mktemp("installed")
-    run("meson", "install", "-C", build, "--no-rebuild", "--quiet", "--destdir", folder)
-    return folder
+VERSION = re.search(r"version: '(.*?)'", (ROOT / "meson.build").read_text()).group(1)
 
 
-def pkg_config(installed, *options):
-    description = next(installed.rglob("gsplat_c.pc"))
-    environment = dict(
-        os.environ,
-        PKG_CONFIG_PATH=str(description.parent),
-        PKG_CONFIG_SYSROOT_DIR=str(installed),
-    )
-    return run("pkg-config", *options, "gsplat_c", env=environment).split()
+def relative_files(installed):
+    return {str(path.relative_to(installed.prefix)) for path in installed.prefix.rglob("*")
+            if not path.is_dir()}
+
+
+def test_files(installed, build_folder):
+    libraries = str(installed.libraries.relative_to(installed.prefix))
+    expected = {"include/gsplat_c.h", "include/gsplat_c/dlpack.h"}
+    expected |= {f"{libraries}/{name}" for name in (
+        "libgsplat_c.so", "libgsplat_c.so.1", f"libgsplat_c.so.{VERSION}",
+        "pkgconfig/gsplat_c.pc", "cmake/gsplat_c/gsplat_c-config.cmake",
+        "cmake/gsplat_c/gsplat_c-config-version.cmake")}
+    if (build_folder / "libgsplat_c.a").exists():
+        expected.add(f"{libraries}/libgsplat_c.a")
+    if (build_folder / "tools/gsplat-c").exists():
+        expected |= {"bin/gsplat-c", "share/man/man1/gsplat-c.1"}
+    assert relative_files(installed) == expected
 
 
 def test_pkg_config(installed):
-    assert pkg_config(installed, "--variable=abi") == ["1"]
-    version = (ROOT / "meson.build").read_text().split("version: '")[1].split("'")[0]
-    assert pkg_config(installed, "--modversion") == [version]
-    # Users link with the library alone, not with what it is made of.
-    libraries = [flag for flag in pkg_config(installed, "--libs") if flag.startswith("-l")]
-    assert libraries == ["-lgsplat_c"]
+    assert installed.pkg_config("--variable=abi") == ["1"]
+    assert installed.pkg_config("--modversion") == [VERSION]
+    # Users link with the library alone, and with libm, which it needs anyhow.
+    libraries = [flag for flag in installed.pkg_config("--libs") if flag.startswith("-l")]
+    assert libraries == ["-lgsplat_c", "-lm"]
+    assert "-pthread" not in installed.pkg_config("--libs")
 
 
-def test_example_builds_and_renders(installed, tmp_path):
-    flags = pkg_config(installed, "--cflags", "--libs")
-    source = ROOT / "examples/three_splats.c"
-    run("cc", "-std=c11", source, *flags, "-o", tmp_path / "example")
-    libraries = next(installed.rglob("libgsplat_c.so")).parent
-    picture = run(tmp_path / "example", env=dict(os.environ, LD_LIBRARY_PATH=str(libraries)))
-    magic, width, height, top, *values = picture.split()
-    assert (magic, width, height, top) == ("P3", "320", "240", "255")
-    pixels = list(map(int, values))
-    assert len(pixels) == 320 * 240 * 3
+def test_uninstalled(installed, build_folder, tmp_path):
+    """A build folder is as good as an installation."""
+    environment = dict(os.environ, PKG_CONFIG_PATH=str(build_folder / "meson-uninstalled"))
+    flags = run("pkg-config", "--cflags", "--libs", "gsplat_c", env=environment).split()
+    assert f"-L{build_folder}" in flags
+    assert not [flag for flag in flags if str(installed.root) in flag]
+    run("cc", "-std=c11", example("three_splats.c"), *flags, "-o", tmp_path / "example")
+    environment["LD_LIBRARY_PATH"] = str(build_folder)
+    assert run(tmp_path / "example", env=environment).startswith("P3 320 240 255\n")
 
-    def pixel(x, y):
-        return pixels[3 * (320 * y + x) : 3 * (320 * y + x) + 3]
 
-    # The background is white; left of the middle red leads, right of it blue.
-    assert pixel(0, 0) == [255, 255, 255]
-    red, blue = pixel(110, 120), pixel(210, 120)
-    assert red[0] > red[1] + 50 and red[0] > red[2] + 50
-    assert blue[2] > blue[0] + 50 and blue[2] > blue[1] + 50
+def test_moved(installed, tmp_path):
+    """The command finds its library from where it is, and nothing else of this tree."""
+    if not (installed.prefix / "bin/gsplat-c").exists():
+        pytest.skip("built without the command")
+    moved = tmp_path / "moved"
+    shutil.copytree(installed.prefix, moved, symlinks=True)
+    environment = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
+    report = run(moved / "bin/gsplat-c", "info", env=environment)
+    assert report.split()[:2] == ["version", VERSION]
+    if shutil.which("ldd"):
+        linked = run("ldd", moved / "bin/gsplat-c", env=environment)
+        assert f"libgsplat_c.so.1 => {moved}/" in linked.replace("bin/../", "")
+
+
+def test_manual_page(installed):
+    page = installed.prefix / "share/man/man1/gsplat-c.1"
+    if not page.exists():
+        pytest.skip("built without the command")
+    if shutil.which("man") is None:
+        pytest.skip("man is not installed")
+    text = run("man", "-l", "--warnings", page, env=dict(os.environ, MANPAGER="cat", MANWIDTH="80"))
+    text = re.sub(".\b", "", text)
+    for word in ("gsplat-c render", "gsplat-c info", "gsplat-c bench"):
+        assert word in text
+
+
+# --------------------------------------------------------------- the static library
+
+
+@pytest.fixture
+def archive(installed):
+    if not installed.has("libgsplat_c.a"):
+        pytest.skip("built without a static library; -Ddefault_library=both")
+    if shutil.which("nm") is None:
+        pytest.skip("nm is not installed")
+    return installed.libraries / "libgsplat_c.a"
+
+
+def symbols(path, *options):
+    return {line.split()[-1] for line in run("nm", *options, path).splitlines()
+            if len(line.split()) in (2, 3)}
+
+
+def test_archive_shows_what_the_shared_library_shows(installed, archive):
+    dynamic = symbols(installed.libraries / "libgsplat_c.so", "-D", "--defined-only")
+    public = {name.partition("@")[0] for name in dynamic} - {"GSPLAT_C_1.0"}
+    assert symbols(archive, "-g", "--defined-only") == public
+    # Nothing of its own is left for another file to fill in.
+    assert not [name for name in symbols(archive, "-u") if name.startswith("gs")]
+
+
+OWN_NAMES = """
+#include <gsplat_c.h>
+#include <stdio.h>
+/* Names that the library has inside, and ones of no type that it could use. */
+int gsc__fail = 1, gsc__parallel_for = 2, gsc__log = 3, gsc__context_alloc = 4;
+int gsc__cpu_backend_baseline = 5, gsc__gpu_backend = 6, gsc__kernel_images = 7, worker_main = 8;
+int main(void) {
+    int32_t count = 0;
+    if (gsc_device_count(kDLCPU, NULL) != GSC_ERROR_INVALID_ARGUMENT) return 1;
+    if (gsc_device_count(kDLCPU, &count) || count != 1) return 2;
+    puts(gsc_last_error());
+    return gsc__fail + gsc__parallel_for + gsc__log == 6 ? 0 : 3;
+}
+"""
+
+
+def test_archive_beside_the_same_names(installed, archive, tmp_path):
+    source = tmp_path / "own.c"
+    source.write_text(OWN_NAMES)
+    program = installed.build(source, tmp_path / "own", static=True)
+    assert installed.run(program) == "device_count: count is NULL\n"
+
+
+def test_archive_in_a_shared_library(installed, archive, tmp_path):
+    """A plugin that has the library inside: position-independent, no text relocations."""
+    source = tmp_path / "plugin.c"
+    source.write_text("#include <gsplat_c.h>\n"
+                      "const char *plugin_version(void) { return gsc_version(); }\n")
+    plugin = installed.build(source, tmp_path / "plugin.so", "-shared", "-fPIC",
+                             "-Wl,-z,defs", "-Wl,--exclude-libs,ALL", static=True)
+    assert "TEXTREL" not in run("readelf", "-d", plugin)
+    assert symbols(plugin, "-D", "--defined-only") == {"plugin_version"}
+
+
+@pytest.fixture(scope="module")
+def only_static(tmp_path_factory):
+    """An installation of -Ddefault_library=static, quick to build."""
+    for tool in ("meson", "ninja", "cc", "objcopy"):
+        if shutil.which(tool) is None:
+            pytest.skip(f"{tool} is not installed")
+    folder = tmp_path_factory.mktemp("static")
+    run("meson", "setup", folder / "build", ROOT, "-Ddefault_library=static", "-Dgpu=disabled",
+        "-Disa=baseline", "-Doptimization=0", "-Dtools=disabled", "-Dtests=disabled")
+    run("ninja", "-C", folder / "build")
+    return install(folder / "build", folder / "root")
+
+
+def test_only_static(only_static, tmp_path):
+    assert not only_static.has("libgsplat_c.so") and only_static.has("libgsplat_c.a")
+    # There is no other library: what it needs is public.
+    program = only_static.build(example("three_splats.c"), tmp_path / "example")
+    assert only_static.run(program).startswith("P3 320 240 255\n")
+    assert "libgsplat_c" not in run("readelf", "-d", program)
+
+
+# ------------------------------------------------------------------------- CMake
+
+CMAKE_PROJECT = """
+cmake_minimum_required(VERSION 3.18)
+project(host LANGUAGES C)
+find_package(gsplat_c {version} REQUIRED CONFIG)
+message(STATUS "found ${{gsplat_c_VERSION}} in ${{gsplat_c_DIR}}")
+add_executable(host "{source}")
+target_link_libraries(host PRIVATE {target})
+"""
+
+
+def cmake(installed, folder, target="gsplat_c::gsplat_c", version="1.0"):
+    """Configures a host of this target; returns what CMake said, and its build folder."""
+    if shutil.which("cmake") is None:
+        pytest.skip("cmake is not installed")
+    folder.mkdir()
+    (folder / "CMakeLists.txt").write_text(CMAKE_PROJECT.format(
+        version=version, target=target, source=example("three_splats.c")))
+    said = run("cmake", "-S", folder, "-B", folder / "build",
+               f"-DCMAKE_PREFIX_PATH={installed.prefix}")
+    return said, folder / "build"
+
+
+@pytest.mark.parametrize("target", ["gsplat_c", "gsplat_c_static"])
+def test_cmake_package(installed, tmp_path, target):
+    if target == "gsplat_c_static" and not installed.has("libgsplat_c.a"):
+        pytest.skip("built without a static library; -Ddefault_library=both")
+    shutil.copytree(installed.prefix, tmp_path / "moved", symlinks=True)
+    moved = Installation(tmp_path / "moved")
+    said, build = cmake(moved, tmp_path / "host", f"gsplat_c::{target}")
+    assert f"found {VERSION} in {moved.libraries}/cmake/gsplat_c" in said
+    run("cmake", "--build", build)
+    # CMake has put the library's folder into the program of a build folder.
+    assert run(build / "host").startswith("P3 320 240 255\n")
+    needs = "libgsplat_c.so.1" in run("readelf", "-d", build / "host")
+    assert needs == (target == "gsplat_c")
+
+
+def test_cmake_package_of_a_static_library(only_static, tmp_path):
+    _, build = cmake(only_static, tmp_path / "host")
+    run("cmake", "--build", build)
+    assert run(build / "host").startswith("P3 320 240 255\n")
+
+
+@pytest.mark.parametrize("version, found", [
+    ("", True), ("1", True), ("1.0.0 EXACT", True), ("1.0...<2", True), ("0.9...1.5", False),
+    ("2", False), ("0.9", False), ("1.99", False), ("1.0.1 EXACT", False), ("1.1...<2", False)])
+def test_cmake_version(installed, tmp_path, version, found):
+    if found:
+        cmake(installed, tmp_path / "host", version=version)
+    else:
+        with pytest.raises(AssertionError, match=r"matches\s+requested\s+version|compatible\s+with\s+requested"):
+            cmake(installed, tmp_path / "host", version=version)
+
+
+def test_cmake_package_without_its_library(installed, tmp_path):
+    shutil.copytree(installed.prefix, tmp_path / "moved", symlinks=True)
+    broken = Installation(tmp_path / "moved")
+    (broken.libraries / f"libgsplat_c.so.{VERSION}").unlink()
+    with pytest.raises(AssertionError, match=r"libgsplat_c\.so\.\d+\.\d+\.\d+\s+does\s+not\s+exist"):
+        cmake(broken, tmp_path / "host")
