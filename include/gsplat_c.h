@@ -21,6 +21,16 @@
  *  Blocking     no function waits for the device unless its comment says so.
  *  Threads      every function may be called from any thread.  Calls that share
  *               a context are safe together if they write different tensors.
+ *  Processes    a child of fork may use the CPU contexts that it inherits; they
+ *               start threads of their own there.  A CUDA context can only be
+ *               freed in the child, and none can be made there if the parent had
+ *               asked for CUDA before: the driver does not survive a fork.
+ *  Unloading    dlclose is allowed once every saved state and context is freed
+ *               and no call is in progress.  No thread and no memory stays, only
+ *               the CUDA driver, which is never closed.  Texts that functions
+ *               returned go away with the library.  Two copies of the library in
+ *               one process know nothing of each other; a context is for the copy
+ *               that made it.
  *  Errors       0 is success.  gsc_last_error() is the message of the last
  *               failure in this thread; a successful call leaves it alone.
  *               Wrong input never aborts, prints or reads out of bounds.

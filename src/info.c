@@ -10,7 +10,6 @@
 #include "limits.h"
 #include "system.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 
 uint32_t gsplat_c_abi_version(void) {
@@ -55,16 +54,9 @@ static void write_build_info(void) {
     gsc__json_finish(&json);
 }
 
-/* Written by whoever asks first; others wait for those microseconds. */
 const char *gsc_build_info_json(void) {
-    enum { UNWRITTEN, BEING_WRITTEN, WRITTEN };
-    static atomic_int progress = UNWRITTEN;
-    int seen = UNWRITTEN;
-    if (atomic_compare_exchange_strong(&progress, &seen, BEING_WRITTEN)) {
-        write_build_info();
-        atomic_store(&progress, WRITTEN);
-    }
-    while (atomic_load(&progress) != WRITTEN) gsc__thread_pause();
+    static gsc__once once = GSC__ONCE_INIT;
+    gsc__once_run(&once, write_build_info);
     return build_info;
 }
 

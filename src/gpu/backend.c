@@ -89,10 +89,15 @@ static gsc_status load_all(const gsc_context *context, gsc__gpu *gpu) {
     return GSC_OK;
 }
 
-/* Results do not matter: at the end of a process the driver may be gone already. */
+/* Results do not matter: at the end of a process the driver may be gone already.  In a child
+ * of fork all of this is the parent's. */
 static void unload_all(gsc__gpu *gpu) {
     const gsc__driver *driver = gpu->device.driver;
     gsc__gpu_scope scope;
+    if (gsc__driver_inherited()) {
+        free(gpu);
+        return;
+    }
     if (gpu->device.primary && gsc__gpu_try_enter(&gpu->device, &scope) == GSC__CU_OK) {
         for (int i = 0; i < GSC__STAGING_SLOTS; ++i)
             if (gpu->staging.events[i]) (void)driver->cuEventDestroy(gpu->staging.events[i]);

@@ -107,20 +107,33 @@ gsc_status gsc__driver_open(const char *path, gsc__driver *driver, gsc__driver_f
 static gsc__once once = GSC__ONCE_INIT;
 static gsc__driver the_driver;
 static gsc__driver_failure the_failure;
+static int64_t the_process; /* that opened it */
 
 static void open_the_driver(void) {
+    the_process = gsc__process_id();
     const char *path = getenv("GSC_CUDA_LIBRARY");
     (void)gsc__driver_open(path && *path ? path : DEFAULT_LIBRARY, &the_driver, &the_failure);
 }
 
+/* After a fork the driver answers CUDA_ERROR_NOT_INITIALIZED to everything. */
+bool gsc__driver_inherited(void) {
+    return the_driver.library && the_process != gsc__process_id();
+}
+
 const gsc__driver *gsc__driver_try(void) {
     gsc__once_run(&once, open_the_driver);
-    return the_failure.status == GSC_OK ? &the_driver : NULL;
+    return the_failure.status == GSC_OK && !gsc__driver_inherited() ? &the_driver : NULL;
 }
 
 gsc_status gsc__driver_get(const char *function, const gsc__driver **driver) {
     gsc__once_run(&once, open_the_driver);
     *driver = &the_driver;
+    if (gsc__driver_inherited()) {
+        return gsc__fail_cuda(GSC_ERROR_CUDA, GSC__CU_NOT_INITIALIZED,
+                              "%s: this process was forked from one that had CUDA started; CUDA "
+                              "does not work in it",
+                              function);
+    }
     if (the_failure.status == GSC_OK) return GSC_OK;
     return gsc__fail_cuda(the_failure.status, the_failure.code, "%s: %s", function,
                           the_failure.text);

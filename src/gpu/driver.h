@@ -17,6 +17,7 @@ typedef uint64_t gsc__cu_pointer; /* CUdeviceptr of 64-bit systems */
 enum {
     GSC__CU_OK = 0,
     GSC__CU_OUT_OF_MEMORY = 2,
+    GSC__CU_NOT_INITIALIZED = 3,
     GSC__CU_STUB_LIBRARY = 34,
     GSC__CU_NO_DEVICE = 100,
     GSC__CU_INVALID_DEVICE = 101,
@@ -143,6 +144,8 @@ gsc_status gsc__driver_open(const char *path, gsc__driver *driver, gsc__driver_f
 gsc_status gsc__driver_get(const char *function, const gsc__driver **driver);
 /* The same without a message: NULL if there is none. */
 const gsc__driver *gsc__driver_try(void);
+/* Whether a parent of this process opened it, before a fork: then it is of no use here. */
+bool gsc__driver_inherited(void);
 
 /* Stores "<what>: CUDA_ERROR_NAME (code): the driver's text" and returns the status that
  * the code means. */
