@@ -19,6 +19,16 @@ _VERSION = CONSTANTS["GSC_ABI_MAJOR"] << 16 | CONSTANTS["GSC_ABI_MINOR"]
 _contexts: dict[tuple[int, int], int] = {}
 _lock = threading.Lock()
 
+
+def _renew_lock():
+    """In a child of fork, whoever held it is not there to let it go."""
+    global _lock
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
+
 # Pinned host memory is read by the CPU; managed memory goes to the GPU.
 _HOMES = {CPU: CPU, CUDA: CUDA, CUDA_HOST: CPU, CUDA_MANAGED: CUDA}
 _NAMES = {"cpu": CPU, "cuda": CUDA}

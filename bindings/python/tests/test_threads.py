@@ -4,12 +4,19 @@ import os
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
 
 import gsplat_c
 from scenes import cloud
+
+
+def forks(test):
+    """Marks a test that forks."""
+    test = pytest.mark.filterwarnings("ignore:This process.*multi-threaded:DeprecationWarning")(test)
+    return pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")(test)
 
 
 def test_fresh_threads_draw_the_same_and_keep_their_own_errors():
@@ -119,6 +126,7 @@ def test_a_forked_child_draws_the_same():
         os._exit(0 if same else 3)
     import time
 
+def check_child(child):
     for _ in range(200):
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
@@ -129,3 +137,34 @@ def test_a_forked_child_draws_the_same():
         os.waitpid(child, 0)
         pytest.fail("the child hangs")
     assert os.waitstatus_to_exitcode(status) == 0
+
+
+@forks
+def test_a_forked_child_draws_the_same():
+    expected = gsplat_c.rasterize(**cloud(count=500)).color
+    child = os.fork()
+    if child == 0:
+        same = np.array_equal(gsplat_c.rasterize(**cloud(count=500)).color, expected)
+        os._exit(0 if same else 3)
+    check_child(child)
+
+
+@forks
+def test_a_fork_while_another_thread_makes_a_context(monkeypatch):
+    monkeypatch.setattr(gsplat_c._context, "_contexts", {})
+    held, release = threading.Event(), threading.Event()
+
+    def hold():
+        with gsplat_c._context._lock:
+            held.set()
+            release.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait()
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if gsplat_c.limits("cpu")["max_channels"] == 512 else 3)
+    release.set()
+    thread.join()
+    check_child(child)
