@@ -2,8 +2,7 @@
 
     make_static_library.py MAP OBJCOPY AR OBJECTS.a LIBRARY.a COMPILER..
 
-A program that links it sees the same names as with the shared library, and can have functions of
-its own, or another version of the library, with any other name.
+A program that links it sees the same names as with the shared library: every other name is its own.
 """
 
 import pathlib
