@@ -219,18 +219,19 @@ def test_plugin_host_uses_the_library(installed, plugin_host, tmp_path):
 
 
 @pytest.mark.parametrize("library", ["none.so", "other.so", "newer.so", "older.so", "half.so"])
-def test_plugin_host_does_without(plugin_host, tmp_path, library):
+def test_plugin_host_does_without(installed, plugin_host, tmp_path, library):
     """No library, one of another kind, of another major, of none, and one that lacks functions."""
     sources = {
         "other.so": "int x;",
         "newer.so": "unsigned gsplat_c_abi_version(void) { return 2u << 16; }",
         "older.so": "unsigned gsplat_c_abi_version(void) { return 7; }",
-        "half.so": "unsigned gsplat_c_abi_version(void) { return 1u << 16; }"
-                   " char *gsc_version(void) { return 0; }",
+        "half.so": "#include <gsplat_c.h>\n"
+                   "uint32_t gsplat_c_abi_version(void) { return GSC_ABI_VERSION; }\n"
+                   "const char *gsc_version(void) { return 0; }\n",
     }
     if library in sources:
-        run("cc", "-shared", "-fPIC", "-x", "c", "-", "-o", tmp_path / library,
-            input=sources[library])
+        run("cc", "-shared", "-fPIC", *installed.pkg_config("--cflags"), "-x", "c", "-", "-o",
+            tmp_path / library, input=sources[library])
     said = run(plugin_host, tmp_path / "a.ppm", tmp_path / library)
     assert said == "drawn without gsplat_c\n"
     corner, red = corner_and_middle(tmp_path / "a.ppm")

@@ -96,7 +96,7 @@ def symbols(path, *options):
 
 def test_archive_shows_what_the_shared_library_shows(installed, archive):
     dynamic = symbols(installed.libraries / "libgsplat_c.so", "-D", "--defined-only")
-    public = {name.partition("@")[0] for name in dynamic} - {"GSPLAT_C_1.0"}
+    public = {name.partition("@")[0] for name in dynamic if not name.startswith("GSPLAT_C_")}
     assert symbols(archive, "-g", "--defined-only") == public
     # Nothing of its own is left for another file to fill in.
     assert not [name for name in symbols(archive, "-u") if name.startswith("gs")]
