@@ -1,0 +1,56 @@
+//! Finds the library to link with: in the folder that `GSPLAT_C_LIB_DIR` names, or by
+//! pkg-config.  Nothing is looked for without the feature `link`.
+
+use std::{env, process::Command};
+
+/// One release of the bindings works with every library of the same major and at least the
+/// same minor.
+const PACKAGE: [&str; 2] = ["gsplat_c >= 1.0", "gsplat_c < 2"];
+
+fn main() {
+    for name in ["GSPLAT_C_LIB_DIR", "PKG_CONFIG", "PKG_CONFIG_PATH", "DOCS_RS"] {
+        println!("cargo::rerun-if-env-changed={name}");
+    }
+    let wanted = env::var_os("CARGO_FEATURE_LINK").is_some();
+    if !wanted || env::var_os("DOCS_RS").is_some() {
+        return;
+    }
+    if let Ok(folder) = env::var("GSPLAT_C_LIB_DIR") {
+        link(&format!("-L{folder} -lgsplat_c"));
+        return;
+    }
+    match pkg_config() {
+        Ok(flags) => link(&flags),
+        Err(reason) => println!(
+            "cargo::error=libgsplat_c was not found: {reason}. Install it, name its folder by \
+             GSPLAT_C_LIB_DIR, or build with the feature dlopen instead of link."
+        ),
+    }
+}
+
+/// What pkg-config says that linking takes.
+fn pkg_config() -> Result<String, String> {
+    let program = env::var("PKG_CONFIG").unwrap_or_else(|_| "pkg-config".into());
+    let output = Command::new(&program)
+        .args(["--libs"])
+        .args(PACKAGE)
+        .output()
+        .map_err(|error| format!("{program} cannot be run: {error}"))?;
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stderr);
+        return Err(text.trim().replace('\n', "; "));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Linker flags to cargo's words; `DEP_GSPLAT_C_LIB_DIR` tells dependents the folder.
+fn link(flags: &str) {
+    for flag in flags.split_whitespace() {
+        if let Some(folder) = flag.strip_prefix("-L") {
+            println!("cargo::rustc-link-search=native={folder}");
+            println!("cargo::metadata=lib_dir={folder}");
+        } else if let Some(name) = flag.strip_prefix("-l") {
+            println!("cargo::rustc-link-lib={name}");
+        }
+    }
+}

@@ -1,0 +1,491 @@
+//! The rasterizer.
+
+use crate::context::Inner;
+use crate::scope::{Queue, queue::Start};
+use crate::tensor::{CameraTensor, Host, Memory, Views, flags, setters, values};
+use crate::{Result, Tensor, TensorMut};
+use gsplat_c_sys as sys;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+
+/// Gaussians and the cameras that see them: what is rendered.
+///
+/// N Gaussians, C cameras; every `[C, ..]` may drop C when it is 1.  Cameras look along +z, x to
+/// the right, y down.  Required are `view`, `intrinsics` or `projection`, `means`, `opacities`,
+/// `scales` and `rotations` or `covariances`, and `colors` or `sh`.
+///
+/// Two numeric conventions: exact, the default, where every gradient is the derivative of the
+/// image; and [`compat_3dgs`](Self::compat_3dgs).
+///
+/// ```
+/// use gsplat_c::{Context, Device, Outputs, Scene, TensorMut};
+///
+/// let (width, height) = (64, 48);
+/// let mut image = vec![0.0f32; 3 * height * width];
+/// let scene = Scene::new(width, height)
+///     .view(&[[1.0f32, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
+///     .intrinsics(&[50.0f32, 50.0, 32.0, 24.0])
+///     .means(&[[0.0f32, 0.0, 4.0]])
+///     .scales(&[[0.3f32, 0.3, 0.3]])
+///     .rotations(&[[1.0f32, 0.0, 0.0, 0.0]])
+///     .opacities(&[0.9f32])
+///     .colors(&[[1.0f32, 0.5, 0.0]]);
+/// let context = Context::new(Device::Cpu)?;
+/// let outputs = Outputs::new(TensorMut::new(&mut image, [3, height, width])?);
+/// scene.render(&context, outputs)?;
+/// assert!(image[24 * width + 32] > 0.8); // red, in the middle
+/// # Ok::<(), gsplat_c::Error>(())
+/// ```
+///
+/// A scene borrows its tensors, outputs are borrowed for the call:
+///
+/// ```compile_fail,E0505
+/// # use gsplat_c::*;
+/// let means = vec![[0.0f32; 3]; 10];
+/// let scene: Scene = Scene::new(64, 64).means(&means);
+/// drop(means);
+/// let _ = scene.clone();
+/// ```
+/// ```compile_fail,E0499
+/// # use gsplat_c::*;
+/// let mut image = vec![[0.0f32; 3]; 10];
+/// let outputs: Outputs = Outputs::new(&mut image).alpha(&mut image); // one memory for two
+/// ```
+/// ```compile_fail,E0502
+/// # use gsplat_c::*;
+/// let mut means = vec![[0.0f32; 3]; 10];
+/// let gradients: Gradients = Gradients::new().by_color(&means).means(&mut means);
+/// ```
+#[derive(Clone, Debug, Default)]
+#[must_use = "a scene does nothing until it is rendered"]
+pub struct Scene<'a, M: Memory = Host> {
+    flags: u32,
+    width: i32,
+    height: i32,
+    sh_degree: i32,
+    scale_modifier: f32,
+    tan_fov: [f32; 2],
+    near_plane: f32,
+    far_plane: f32,
+    radius_clip: f32,
+    blur: f32,
+    median_default: f32,
+    view: Option<CameraTensor<'a, M>>,
+    projection: Option<CameraTensor<'a, M>>,
+    intrinsics: Option<CameraTensor<'a, M>>,
+    position: Option<CameraTensor<'a, M>>,
+    background: Option<CameraTensor<'a, M>>,
+    pixel_weights: Option<Tensor<'a, M>>,
+    means: Option<Tensor<'a, M>>,
+    opacities: Option<Tensor<'a, M>>,
+    scales: Option<Tensor<'a, M>>,
+    rotations: Option<Tensor<'a, M>>,
+    covariances: Option<Tensor<'a, M>>,
+    colors: Option<Tensor<'a, M>>,
+    sh: Option<Tensor<'a, M>>,
+    sh_dc: Option<Tensor<'a, M>>,
+}
+
+impl<'a, M: Memory> Scene<'a, M> {
+    /// An empty scene, seen in images of this size.
+    pub fn new(width: usize, height: usize) -> Self {
+        let pixels = |size| i32::try_from(size).unwrap_or(i32::MAX);
+        Self { width: pixels(width), height: pixels(height), ..Self::default() }
+    }
+
+    setters! {
+        /// `[C, 4, 4]`: world to camera, column by column unless
+        /// [`view_row_major`](Self::view_row_major).
+        view: CameraTensor<'a, M>,
+        /// `[C, 4]`: fx, fy, cx, cy in pixels.  Or `projection`.
+        intrinsics: CameraTensor<'a, M>,
+        /// `[C, 4, 4]`: world to clip, stored as `view`: a pinhole projection times the view.
+        /// With [`tan_fov`](Self::tan_fov).
+        projection: CameraTensor<'a, M>,
+        /// `[C, 3]`: the camera's centre, for spherical harmonics; default: from `view`.
+        position: CameraTensor<'a, M>,
+        /// `[channels]` or `[C, channels]`; default: zero.
+        background: CameraTensor<'a, M>,
+        /// `[C, H, W]`: for the `weight_*` statistics.
+        pixel_weights: Tensor<'a, M>,
+        /// `[N, 3]`: the centres.
+        means: Tensor<'a, M>,
+        /// `[N]` or `[N, 1]`: from 0 to 1.
+        opacities: Tensor<'a, M>,
+        /// `[N, 3]`: standard deviations; with `rotations`.
+        scales: Tensor<'a, M>,
+        /// `[N, 4]`: quaternions w, x, y, z.
+        rotations: Tensor<'a, M>,
+        /// `[N, 6]`: xx, xy, xz, yy, yz, zz; instead of `scales` and `rotations`.
+        covariances: Tensor<'a, M>,
+        /// `[N, channels]` or `[C, N, channels]`: 1 to 512 channels, used as they are.
+        colors: Tensor<'a, M>,
+        /// `[N, K, 3]`, K at least `(sh_degree + 1)²`: coefficients of spherical harmonics,
+        /// instead of `colors`: `max(0, 0.5 + sum)`.
+        sh: Tensor<'a, M>,
+        /// `[N, 1, 3]`: the first coefficients by themselves, `sh` being `[N, K - 1, 3]` then.
+        sh_dc: Tensor<'a, M>,
+    }
+
+    values! {
+        /// 0 to 4: the degree in use; `sh` may store more.
+        sh_degree: i32,
+        /// Multiplies the scales; 0: 1.
+        scale_modifier: f32,
+        /// Culled at this depth or nearer; 0: 0.2.
+        near_plane: f32,
+        /// Culled beyond this depth; 0: none.
+        far_plane: f32,
+        /// Culled if the radius is at most this, in pixels; 0: none.
+        radius_clip: f32,
+        /// Added to the diagonal of the 2D covariance; 0: 0.3, negative: none.
+        blur: f32,
+        /// `median_depth` where the transmittance stays above 0.5.
+        median_default: f32,
+    }
+
+    /// Tangents of half the fields of view, which a `projection` needs.
+    pub fn tan_fov(mut self, x: f32, y: f32) -> Self {
+        self.tan_fov = [x, y];
+        self
+    }
+
+    flags! {
+        /// Scales opacities by what the screen-space filter takes away.
+        antialias: GSC_RASTER_ANTIALIAS,
+        /// Says that every Gaussian is between the planes; one that is not is an error.
+        prefiltered: GSC_RASTER_PREFILTERED,
+        /// `view`, `projection` and the gradient by `view` are stored row by row.
+        view_row_major: GSC_RASTER_VIEW_ROW_MAJOR,
+        /// Colour and its gradient are `[C, H, W, channels]`.
+        pixel_last: GSC_RASTER_PIXEL_LAST,
+        /// Computes what the original 3DGS rasterizer does, for scenes that were trained with it.
+        compat_3dgs: GSC_RASTER_COMPAT_3DGS,
+        /// Gradients are bitwise reproducible on CUDA devices, as everything else always is.
+        deterministic: GSC_RASTER_DETERMINISTIC,
+    }
+
+    /// Renders.
+    pub fn render<Q: Queue<Memory = M>>(&self, queue: &Q, outputs: Outputs<'_, M>) -> Result<()> {
+        self.run_forward(&queue.begin()?, &outputs, None)
+    }
+
+    /// Renders, and keeps what [`backward`](Self::backward) needs.
+    pub fn forward<Q: Queue<Memory = M>>(
+        &self,
+        queue: &Q,
+        outputs: Outputs<'_, M>,
+    ) -> Result<Saved> {
+        let start = queue.begin()?;
+        let mut raw = ptr::null_mut();
+        self.run_forward(&start, &outputs, Some(&mut raw))?;
+        let raw = NonNull::new(raw).ok_or_else(|| {
+            crate::Error::new(crate::ErrorKind::Internal, "raster_forward: no saved state")
+        })?;
+        Ok(Saved { context: Arc::clone(start.inner), raw, scope: start.scope })
+    }
+
+    fn run_forward(
+        &self,
+        start: &Start<'_>,
+        outputs: &Outputs<'_, M>,
+        saved: Option<&mut *mut sys::gsc_raster_saved>,
+    ) -> Result<()> {
+        let views = Views::new();
+        let args = self.descriptor(&views);
+        let outputs = outputs.descriptor(&views);
+        let saved = saved.map_or(ptr::null_mut(), ptr::from_mut);
+        start.inner.call(|api, context| {
+            // SAFETY: descriptors and views live during the call; the memory behind them as
+            // long as `M` says.
+            unsafe { (api.gsc_raster_forward)(context, &args, &outputs, saved, start.stream) }
+        })
+    }
+
+    /// Gradients of a loss, from its derivatives by the outputs.  The scene must be the one
+    /// that `saved` is of.
+    pub fn backward<Q: Queue<Memory = M>>(
+        &self,
+        queue: &Q,
+        saved: &Saved,
+        gradients: Gradients<'_, M>,
+    ) -> Result<()> {
+        let start = queue.begin()?;
+        start.refuse_unfinished(saved.scope)?;
+        saved.refuse_other_context(start.inner)?;
+        let views = Views::new();
+        let mut args = self.descriptor(&views);
+        args.flags |= gradients.flags;
+        let grads = gradients.descriptor(&views);
+        start.inner.call(|api, context| {
+            let saved = saved.raw.as_ptr();
+            // SAFETY: as for forward; the state is of this context.
+            unsafe { (api.gsc_raster_backward_saved)(context, &args, saved, &grads, start.stream) }
+        })
+    }
+
+    /// `visible`, `[C, N]` of `bool` or `u8`: whether each mean lies between the planes.  Of the
+    /// scene only `view`, `means` and the planes are read.
+    pub fn mark_visible<'v, Q: Queue<Memory = M>>(
+        &self,
+        queue: &Q,
+        visible: impl Into<TensorMut<'v, M>>,
+    ) -> Result<()>
+    where
+        M: 'v,
+    {
+        let start = queue.begin()?;
+        let visible = Some(visible.into());
+        let views = Views::new();
+        let args = self.descriptor(&views);
+        let visible = views.of(&visible);
+        start.inner.call(|api, context| {
+            // SAFETY: as for forward.
+            unsafe { (api.gsc_mark_visible)(context, &args, visible, start.stream) }
+        })
+    }
+
+    fn descriptor<'v>(&'v self, views: &Views<'v>) -> sys::gsc_raster_args {
+        sys::gsc_raster_args {
+            flags: self.flags,
+            width: self.width,
+            height: self.height,
+            sh_degree: self.sh_degree,
+            scale_modifier: self.scale_modifier,
+            tan_fovx: self.tan_fov[0],
+            tan_fovy: self.tan_fov[1],
+            near_plane: self.near_plane,
+            far_plane: self.far_plane,
+            radius_clip: self.radius_clip,
+            blur: self.blur,
+            median_default: self.median_default,
+            view: views.of(&self.view),
+            projection: views.of(&self.projection),
+            intrinsics: views.of(&self.intrinsics),
+            position: views.of(&self.position),
+            background: views.of(&self.background),
+            pixel_weights: views.of(&self.pixel_weights),
+            means: views.of(&self.means),
+            opacities: views.of(&self.opacities),
+            scales: views.of(&self.scales),
+            rotations: views.of(&self.rotations),
+            covariances: views.of(&self.covariances),
+            colors: views.of(&self.colors),
+            sh: views.of(&self.sh),
+            sh_dc: views.of(&self.sh_dc),
+            ..Default::default()
+        }
+    }
+}
+
+/// Where the images and the numbers of each Gaussian go.  Only what is given is computed.
+#[derive(Debug, Default)]
+#[must_use = "outputs are filled by Scene::render or Scene::forward"]
+pub struct Outputs<'a, M: Memory = Host> {
+    color: Option<TensorMut<'a, M>>,
+    alpha: Option<TensorMut<'a, M>>,
+    depth: Option<TensorMut<'a, M>>,
+    inv_depth: Option<TensorMut<'a, M>>,
+    median_depth: Option<TensorMut<'a, M>>,
+    radii: Option<TensorMut<'a, M>>,
+    means2d: Option<TensorMut<'a, M>>,
+    depths: Option<TensorMut<'a, M>>,
+    conics: Option<TensorMut<'a, M>>,
+    opacities: Option<TensorMut<'a, M>>,
+    touched: Option<TensorMut<'a, M>>,
+    weight_sum: Option<TensorMut<'a, M>>,
+    weight_count: Option<TensorMut<'a, M>>,
+    weight_blend: Option<TensorMut<'a, M>>,
+    weight_distance: Option<TensorMut<'a, M>>,
+}
+
+impl<'a, M: Memory> Outputs<'a, M> {
+    /// The colour, `[C, channels, H, W]`, or `[C, H, W, channels]` of a
+    /// [`pixel_last`](Scene::pixel_last) scene.
+    pub fn new(color: impl Into<TensorMut<'a, M>>) -> Self {
+        Self { color: Some(color.into()), ..Self::default() }
+    }
+
+    setters! {
+        /// `[C, H, W]`: how much each pixel is covered.
+        alpha: TensorMut<'a, M>,
+        /// `[C, H, W]`: sum of z α T; divided by alpha it is the mean depth.
+        depth: TensorMut<'a, M>,
+        /// `[C, H, W]`: sum of α T / z.
+        inv_depth: TensorMut<'a, M>,
+        /// `[C, H, W]`: z of the splat that takes the transmittance across 0.5.
+        median_depth: TensorMut<'a, M>,
+        /// `i32`, `[C, N]`: the larger half-extent in pixels, rounded up; or `[C, N, 2]`.
+        radii: TensorMut<'a, M>,
+        /// `[C, N, 2]`: the projected centres, in pixels.
+        means2d: TensorMut<'a, M>,
+        /// `[C, N]`: z of the centres in the camera's space.
+        depths: TensorMut<'a, M>,
+        /// `[C, N, 3]`: inverse 2D covariances xx, xy, yy.
+        conics: TensorMut<'a, M>,
+        /// `[C, N]`: after antialiasing.
+        opacities: TensorMut<'a, M>,
+        /// `i32`, `[C, N]`: pixels where T is above 0.5 after blending it.
+        touched: TensorMut<'a, M>,
+        /// `[C, N]`: sum of the scene's `pixel_weights` over the pixels it is blended into.
+        weight_sum: TensorMut<'a, M>,
+        /// `i32`, `[C, N]`: the number of those pixels.
+        weight_count: TensorMut<'a, M>,
+        /// `[C, N]`: sum of α T over them.
+        weight_blend: TensorMut<'a, M>,
+        /// `[C, N]`: sum of their distances to its centre, in pixels.
+        weight_distance: TensorMut<'a, M>,
+    }
+
+    fn descriptor<'v>(&'v self, views: &Views<'v>) -> sys::gsc_raster_outputs {
+        sys::gsc_raster_outputs {
+            color: views.of(&self.color),
+            alpha: views.of(&self.alpha),
+            depth: views.of(&self.depth),
+            inv_depth: views.of(&self.inv_depth),
+            median_depth: views.of(&self.median_depth),
+            radii: views.of(&self.radii),
+            means2d: views.of(&self.means2d),
+            depths: views.of(&self.depths),
+            conics: views.of(&self.conics),
+            opacities: views.of(&self.opacities),
+            touched: views.of(&self.touched),
+            weight_sum: views.of(&self.weight_sum),
+            weight_count: views.of(&self.weight_count),
+            weight_blend: views.of(&self.weight_blend),
+            weight_distance: views.of(&self.weight_distance),
+            ..Default::default()
+        }
+    }
+}
+
+/// What [`Scene::forward`] leaves for [`Scene::backward`], in memory of the context.
+///
+/// It may be kept, sent to another thread, and used for any number of gradients.
+#[derive(Debug)]
+pub struct Saved {
+    context: Arc<Inner>,
+    raw: NonNull<sys::gsc_raster_saved>,
+    /// The scope that made it.
+    scope: Option<u64>,
+}
+
+// SAFETY: nothing changes it but its drop, and functions may be called from any thread.
+unsafe impl Send for Saved {}
+// SAFETY: the same.
+unsafe impl Sync for Saved {}
+
+impl Saved {
+    /// A state is of one context.
+    fn refuse_other_context(&self, inner: &Arc<Inner>) -> Result<()> {
+        if Arc::ptr_eq(&self.context, inner) {
+            return Ok(());
+        }
+        let message = "raster_backward: saved is of another context";
+        Err(crate::Error::new(crate::ErrorKind::State, message))
+    }
+}
+
+impl Drop for Saved {
+    fn drop(&mut self) {
+        self.context.free_saved(self.raw);
+    }
+}
+
+/// Derivatives of a loss by the outputs, which are given, and by the scene, which are wanted.
+#[derive(Debug, Default)]
+#[must_use = "gradients are filled by Scene::backward"]
+pub struct Gradients<'a, M: Memory = Host> {
+    flags: u32,
+    by_color: Option<Tensor<'a, M>>,
+    by_alpha: Option<Tensor<'a, M>>,
+    by_depth: Option<Tensor<'a, M>>,
+    by_inv_depth: Option<Tensor<'a, M>>,
+    means: Option<TensorMut<'a, M>>,
+    opacities: Option<TensorMut<'a, M>>,
+    scales: Option<TensorMut<'a, M>>,
+    rotations: Option<TensorMut<'a, M>>,
+    covariances: Option<TensorMut<'a, M>>,
+    colors: Option<TensorMut<'a, M>>,
+    sh: Option<TensorMut<'a, M>>,
+    sh_dc: Option<TensorMut<'a, M>>,
+    means2d: Option<TensorMut<'a, M>>,
+    means2d_abs: Option<TensorMut<'a, M>>,
+    view: Option<TensorMut<'a, M>>,
+    position: Option<TensorMut<'a, M>>,
+    background: Option<TensorMut<'a, M>>,
+}
+
+impl<'a, M: Memory> Gradients<'a, M> {
+    /// Nothing given, nothing wanted.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    setters! {
+        /// Given: by the colour, shaped as it is.
+        by_color: Tensor<'a, M>,
+        /// Given: by alpha.
+        by_alpha: Tensor<'a, M>,
+        /// Given: by depth.
+        by_depth: Tensor<'a, M>,
+        /// Given: by inverse depth.
+        by_inv_depth: Tensor<'a, M>,
+        /// `[N, 3]`, summed over cameras as those of all tensors of Gaussians are.
+        means: TensorMut<'a, M>,
+        /// `[N]` or `[N, 1]`.
+        opacities: TensorMut<'a, M>,
+        /// `[N, 3]`.
+        scales: TensorMut<'a, M>,
+        /// `[N, 4]`.
+        rotations: TensorMut<'a, M>,
+        /// `[N, 6]`.
+        covariances: TensorMut<'a, M>,
+        /// Shaped as the scene's.
+        colors: TensorMut<'a, M>,
+        /// Shaped as the scene's.
+        sh: TensorMut<'a, M>,
+        /// `[N, 1, 3]`.
+        sh_dc: TensorMut<'a, M>,
+        /// `[C, N, 2]` or `[C, N, 3]` (the third is 0): by the projected centre.
+        means2d: TensorMut<'a, M>,
+        /// The same, a sum over pixels of absolute values.
+        means2d_abs: TensorMut<'a, M>,
+        /// `[C, 4, 4]`, stored as the scene's; the last row is zero.
+        view: TensorMut<'a, M>,
+        /// `[C, 3]`; if the scene has no position its part is in `view`.
+        position: TensorMut<'a, M>,
+        /// Shaped as the scene's.
+        background: TensorMut<'a, M>,
+    }
+
+    flags! {
+        /// Adds to the gradients instead of overwriting them.
+        accumulate: GSC_RASTER_GRAD_ADD,
+        /// Those of `means2d` in units of half the image, as 3DGS training expects them.
+        half_images: GSC_RASTER_GRAD2D_NDC,
+    }
+
+    fn descriptor<'v>(&'v self, views: &Views<'v>) -> sys::gsc_raster_grads {
+        sys::gsc_raster_grads {
+            color: views.of(&self.by_color),
+            alpha: views.of(&self.by_alpha),
+            depth: views.of(&self.by_depth),
+            inv_depth: views.of(&self.by_inv_depth),
+            means: views.of(&self.means),
+            opacities: views.of(&self.opacities),
+            scales: views.of(&self.scales),
+            rotations: views.of(&self.rotations),
+            covariances: views.of(&self.covariances),
+            colors: views.of(&self.colors),
+            sh: views.of(&self.sh),
+            sh_dc: views.of(&self.sh_dc),
+            means2d: views.of(&self.means2d),
+            means2d_abs: views.of(&self.means2d_abs),
+            view: views.of(&self.view),
+            position: views.of(&self.position),
+            background: views.of(&self.background),
+            ..Default::default()
+        }
+    }
+}

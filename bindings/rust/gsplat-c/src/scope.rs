@@ -1,0 +1,479 @@
+//! Work on CUDA devices, and how long its memory is borrowed.
+//!
+//! A call on a stream returns before its work is done, so a borrow that ends with the call
+//! would end too early, and a guard that waits when it is dropped can be forgotten.  Hence a
+//! closure, as with [`std::thread::scope`]: what it borrows is borrowed until the stream has
+//! been waited for.
+
+use crate::context::Inner;
+use crate::tensor::OnDevice;
+use crate::{Context, Device, Element, Error, ErrorKind, Host, Memory, Result, Tensor, TensorMut};
+use gsplat_c_sys as sys;
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::marker::PhantomData;
+use std::ptr::{self, NonNull};
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+/// A CUDA stream, which lives for `'a`.
+#[derive(Clone, Copy, Debug)]
+pub struct Stream<'a> {
+    raw: *mut c_void,
+    #[cfg(feature = "cudarc")]
+    pub(crate) cudarc: Option<&'a Arc<cudarc::driver::CudaStream>>,
+    lives: PhantomData<&'a ()>,
+}
+
+impl<'a> Stream<'a> {
+    /// The legacy default stream.
+    pub const LEGACY: Stream<'static> = Stream::of(ptr::null_mut());
+    /// The default stream of the calling thread.
+    pub const PER_THREAD: Stream<'static> = Stream::of(ptr::without_provenance_mut(2));
+
+    const fn of(raw: *mut c_void) -> Self {
+        Self {
+            raw,
+            #[cfg(feature = "cudarc")]
+            cudarc: None,
+            lives: PhantomData,
+        }
+    }
+
+    /// A stream of the CUDA Runtime or the driver: `cudaStream_t` or `CUstream`.
+    ///
+    /// # Safety
+    /// It must be a stream of the device that it is used with, and live for `'a`.
+    pub const unsafe fn from_raw(raw: *mut c_void) -> Self {
+        Self::of(raw)
+    }
+
+    /// The handle.
+    pub fn as_raw(&self) -> *mut c_void {
+        self.raw
+    }
+}
+
+/// Memory of a CUDA device that a scope can read.
+///
+/// # Safety
+/// `address` is the address of `len` elements on `device`, which stay there as long as the
+/// value is borrowed.  Nothing writes them as long as it is borrowed.  What was queued to write
+/// them is done before anything that is queued on `stream` after the call.
+pub unsafe trait DeviceMemory {
+    /// The type of the elements.
+    type Element: Element;
+    /// Where the memory is.
+    fn device(&self) -> Device;
+    /// The number of elements.
+    fn len(&self) -> usize;
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// The address, for reading by later work of `stream`.
+    fn address(&self, stream: &Stream<'_>) -> Result<*const Self::Element>;
+}
+
+/// Memory of a CUDA device that a scope can write.
+///
+/// # Safety
+/// As for [`DeviceMemory`]; and as long as the value is borrowed uniquely nothing else reads or
+/// writes the memory, and what was queued to do so is done before later work of `stream`.
+pub unsafe trait DeviceMemoryMut: DeviceMemory {
+    /// The address, for writing by later work of `stream`.
+    fn address_mut(&mut self, stream: &Stream<'_>) -> Result<*mut Self::Element>;
+}
+
+/// Device memory by its address, for what has no [`DeviceMemory`] of its own.
+#[derive(Debug)]
+pub struct RawMemory<T> {
+    data: *mut T,
+    len: usize,
+    device: Device,
+}
+
+// SAFETY: `RawMemory::new` asks for memory that is the value's alone.
+unsafe impl<T: Send> Send for RawMemory<T> {}
+// SAFETY: the same.
+unsafe impl<T: Sync> Sync for RawMemory<T> {}
+
+impl<T: Element> RawMemory<T> {
+    /// `len` elements at an address of a device.
+    ///
+    /// # Safety
+    /// As long as the value lives the memory must be there; nothing else may write it, and
+    /// nothing else may read it while the value is borrowed uniquely.  Work that uses the
+    /// memory and was queued elsewhere must be ordered before the scope's stream.
+    pub unsafe fn new(data: *mut T, len: usize, device: Device) -> Self {
+        Self { data, len, device }
+    }
+}
+
+// SAFETY: the promise of `RawMemory::new`.
+unsafe impl<T: Element> DeviceMemory for RawMemory<T> {
+    type Element = T;
+    fn device(&self) -> Device {
+        self.device
+    }
+    fn len(&self) -> usize {
+        self.len
+    }
+    fn address(&self, _: &Stream<'_>) -> Result<*const T> {
+        Ok(self.data)
+    }
+}
+
+// SAFETY: the promise of `RawMemory::new`.
+unsafe impl<T: Element> DeviceMemoryMut for RawMemory<T> {
+    fn address_mut(&mut self, _: &Stream<'_>) -> Result<*mut T> {
+        Ok(self.data)
+    }
+}
+
+/// Device memory that a scope may write, borrowed until the scope is over.
+///
+/// Operations take `&mut buffer` to write it and `&buffer` to read what earlier ones wrote.
+#[derive(Debug)]
+pub struct Buffer<'scope> {
+    tensor: Tensor<'scope, OnDevice<'scope>>,
+}
+
+impl<'scope> Buffer<'scope> {
+    pub(crate) fn of(tensor: Tensor<'scope, OnDevice<'scope>>) -> Self {
+        Self { tensor }
+    }
+}
+
+impl<'a, 'scope> From<&'a Buffer<'scope>> for Tensor<'a, OnDevice<'scope>> {
+    fn from(buffer: &'a Buffer<'scope>) -> Self {
+        buffer.tensor
+    }
+}
+
+impl<'a, 'scope> From<&'a mut Buffer<'scope>> for TensorMut<'a, OnDevice<'scope>> {
+    fn from(buffer: &'a mut Buffer<'scope>) -> Self {
+        TensorMut::of(buffer.tensor)
+    }
+}
+
+/// Where operations of one closure of [`Context::scope`] are queued.
+#[derive(Debug)]
+pub struct Scope<'scope, 'env: 'scope> {
+    context: &'env Context,
+    stream: Stream<'env>,
+    id: u64,
+    /// Invariant, so that nothing of another scope is taken; on one thread, so that operations
+    /// are queued one after the other.
+    brand: PhantomData<(Cell<&'scope ()>, Cell<&'env ()>, *mut ())>,
+}
+
+impl Context {
+    /// Runs a closure that queues operations on a stream, then waits for the stream: what the
+    /// closure's operations use is borrowed until then, even if it panics.  The stream must not
+    /// be captured meanwhile: operations refuse to be recorded into a graph, and a closure that
+    /// leaves the stream capturing aborts the program.
+    ///
+    /// Buffers that operations write are given to the scope before, by [`Scope::write`]; what
+    /// they read, by [`Scope::read`].
+    ///
+    /// ```no_run
+    /// use gsplat_c::{Context, Device, Knn, RawMemory, Stream};
+    ///
+    /// # fn device_pointers() -> (*mut f32, *mut f32) { unimplemented!() }
+    /// let context = Context::new(Device::Cuda(0))?;
+    /// let (points, mean2) = device_pointers(); // of 3000 and of 1000 elements
+    /// // SAFETY: allocated above, and used by nothing else.
+    /// let (points, mut mean2) = unsafe {(
+    ///     RawMemory::new(points, 3000, Device::Cuda(0)),
+    ///     RawMemory::new(mean2, 1000, Device::Cuda(0)),
+    /// )};
+    /// context.scope(Stream::LEGACY, |scope| {
+    ///     let points = scope.read(&points, [1000, 3])?;
+    ///     let mut mean2 = scope.write(&mut mean2, [1000])?;
+    ///     Knn::new(points).mean2(&mut mean2).run(scope)
+    /// })?; // the distances are there
+    /// # Ok::<(), gsplat_c::Error>(())
+    /// ```
+    ///
+    /// What is borrowed cannot end before the scope does:
+    ///
+    /// ```compile_fail,E0505
+    /// # use gsplat_c::*;
+    /// # fn f(context: Context, points: RawMemory<f32>) -> Result<()> {
+    /// context.scope(Stream::LEGACY, |scope| {
+    ///     let tensor = scope.read(&points, [1000, 3])?;
+    ///     drop(points); // the stream may still read it
+    ///     Ok(())
+    /// })
+    /// # }
+    /// ```
+    /// ```compile_fail,E0597
+    /// # use gsplat_c::*;
+    /// # fn f(context: Context, allocate: impl Fn() -> RawMemory<f32>) -> Result<()> {
+    /// context.scope(Stream::LEGACY, |scope| {
+    ///     let inside = allocate();
+    ///     let tensor = scope.read(&inside, [1000, 3])?;
+    ///     Ok(())
+    /// })
+    /// # }
+    /// ```
+    ///
+    /// A buffer that the scope writes is the scope's alone:
+    ///
+    /// ```compile_fail,E0502
+    /// # use gsplat_c::*;
+    /// # fn f(context: Context, mut mean2: RawMemory<f32>) -> Result<()> {
+    /// context.scope(Stream::LEGACY, |scope| {
+    ///     let writing = scope.write(&mut mean2, [1000])?;
+    ///     let reading = scope.read(&mean2, [1000])?;
+    ///     Ok(())
+    /// })
+    /// # }
+    /// ```
+    ///
+    /// One operation does not read what it writes:
+    ///
+    /// ```compile_fail,E0502
+    /// # use gsplat_c::*;
+    /// # fn f(context: Context, mut memory: RawMemory<f32>) -> Result<()> {
+    /// context.scope(Stream::LEGACY, |scope| {
+    ///     let mut buffer = scope.write(&mut memory, [1000, 3])?;
+    ///     Knn::new(&buffer).distances2(&mut buffer).run(scope)
+    /// })
+    /// # }
+    /// ```
+    ///
+    /// Memory of the host is not borrowed long enough for a stream:
+    ///
+    /// ```compile_fail,E0271
+    /// # use gsplat_c::*;
+    /// # fn f(context: Context, points: &[[f32; 3]], mean2: &mut [f32]) -> Result<()> {
+    /// context.scope(Stream::LEGACY, |scope| {
+    ///     let points: Tensor = points.into();
+    ///     Knn::new(points).mean2(mean2).run(scope)
+    /// })
+    /// # }
+    /// ```
+    ///
+    /// And operations are queued by one thread, one after the other:
+    ///
+    /// ```compile_fail,E0277
+    /// # use gsplat_c::*;
+    /// # fn f(context: Context) -> Result<()> {
+    /// context.scope(Stream::LEGACY, |scope| {
+    ///     std::thread::scope(|threads| { threads.spawn(|| scope.stream()); });
+    ///     Ok(())
+    /// })
+    /// # }
+    /// ```
+    pub fn scope<'env, R>(
+        &'env self,
+        stream: impl Into<Stream<'env>>,
+        work: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> Result<R>,
+    ) -> Result<R> {
+        let stream = stream.into();
+        let end = End::of(&self.inner, &stream)?;
+        let scope = Scope { context: self, stream, id: end.id, brand: PhantomData };
+        let result = work(&scope);
+        end.wait().and(result)
+    }
+}
+
+impl<'scope, 'env> Scope<'scope, 'env> {
+    /// Borrows device memory for reading, as a dense tensor of this shape.
+    pub fn read<T: DeviceMemory + ?Sized>(
+        &'scope self,
+        memory: &'scope T,
+        shape: impl AsRef<[usize]>,
+    ) -> Result<Tensor<'scope, OnDevice<'scope>>> {
+        let address = memory.address(&self.stream)?.cast_mut().cast();
+        let dtype = T::Element::DTYPE;
+        Tensor::dense(address, memory.device(), dtype, memory.len(), shape.as_ref())
+    }
+
+    /// Borrows device memory for writing, as a dense tensor of this shape.
+    pub fn write<T: DeviceMemoryMut + ?Sized>(
+        &'scope self,
+        memory: &'scope mut T,
+        shape: impl AsRef<[usize]>,
+    ) -> Result<Buffer<'scope>> {
+        let address = memory.address_mut(&self.stream)?.cast();
+        let (dtype, device) = (T::Element::DTYPE, memory.device());
+        Tensor::dense(address, device, dtype, memory.len(), shape.as_ref()).map(Buffer::of)
+    }
+
+    /// The stream that the operations are queued on.
+    pub fn stream(&self) -> Stream<'env> {
+        self.stream
+    }
+
+    /// The context that the scope is of.
+    pub fn context(&self) -> &'env Context {
+        self.context
+    }
+}
+
+/// The scopes of a context that are not over, and the states that were dropped meanwhile.
+#[derive(Default)]
+pub(crate) struct Scopes {
+    next: u64,
+    open: Vec<u64>,
+    dropped: Vec<NonNull<sys::gsc_raster_saved>>,
+}
+
+impl Inner {
+    fn scopes(&self) -> MutexGuard<'_, Scopes> {
+        self.scopes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Frees a state, at once or when no scope is open whose stream may still use it.
+    pub fn free_saved(&self, saved: NonNull<sys::gsc_raster_saved>) {
+        let mut scopes = self.scopes();
+        scopes.dropped.push(saved);
+        self.free_dropped(scopes);
+    }
+
+    fn free_dropped(&self, mut scopes: MutexGuard<'_, Scopes>) {
+        if !scopes.open.is_empty() {
+            return;
+        }
+        let dropped = std::mem::take(&mut scopes.dropped);
+        for saved in dropped {
+            // SAFETY: nobody has it any more, and every stream that used it was waited for.
+            unsafe { (self.api.gsc_raster_saved_free)(saved.as_ptr(), ptr::null_mut()) }
+        }
+    }
+}
+
+/// Ends a scope, on panics too.
+struct End<'e> {
+    inner: &'e Inner,
+    stream: *mut c_void,
+    id: u64,
+    waited: bool,
+}
+
+impl<'e> End<'e> {
+    /// Begins the scope.
+    fn of(inner: &'e Inner, stream: &Stream<'_>) -> Result<Self> {
+        let Some(primary) = &inner.primary else {
+            return Err(Error::new(
+                ErrorKind::Device,
+                "scope: a context of the CPU has no streams; operations run on it directly",
+            ));
+        };
+        #[cfg(feature = "cudarc")]
+        stream.check_device(inner.device)?;
+        // SAFETY: the promise of `Stream::from_raw`.
+        unsafe { primary.refuse_capture(stream.raw)? };
+        let mut scopes = inner.scopes();
+        let id = scopes.next;
+        scopes.next += 1;
+        scopes.open.push(id);
+        Ok(Self { inner, stream: stream.raw, id, waited: false })
+    }
+
+    fn wait(mut self) -> Result<()> {
+        self.wait_once()
+    }
+
+    fn wait_once(&mut self) -> Result<()> {
+        if std::mem::replace(&mut self.waited, true) {
+            return Ok(());
+        }
+        let result = self.inner.primary.as_ref().map_or(Ok(()), |primary| {
+            // SAFETY: the promise of `Stream::from_raw`.
+            unsafe { primary.wait(self.stream) }
+        });
+        if result.as_ref().is_err_and(is_capture_error) {
+            // The closure began to capture the stream, which can't be waited for now, behind
+            // work that uses what is borrowed.  Every way on from here would end the borrows.
+            std::process::abort();
+        }
+        let mut scopes = self.inner.scopes();
+        scopes.open.retain(|&id| id != self.id);
+        self.inner.free_dropped(scopes);
+        result
+    }
+}
+
+/// Whether the driver refused because of a capture (`CUDA_ERROR_STREAM_CAPTURE_*`).  After any
+/// other failure to wait the device does no more work.
+fn is_capture_error(error: &Error) -> bool {
+    matches!(error.cuda_code(), Some(900..=909))
+}
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        // A failure here comes with the panic that led here.
+        let _ = self.wait_once();
+    }
+}
+
+pub(crate) mod queue {
+    use super::*;
+
+    /// Where and how a call is made.
+    pub struct Start<'q> {
+        pub(crate) inner: &'q Arc<Inner>,
+        pub(crate) stream: *mut c_void,
+        pub(crate) scope: Option<u64>,
+    }
+
+    pub trait Begin {
+        fn begin(&self) -> Result<Start<'_>>;
+    }
+}
+use queue::{Begin, Start};
+
+/// What operations run on: a [`Context`] of the CPU, where they are done when the call
+/// returns, or a [`Scope`] of a CUDA context, where they are queued.
+pub trait Queue: Begin {
+    /// Where the tensors of its operations are.
+    type Memory: Memory;
+}
+
+impl Begin for Context {
+    fn begin(&self) -> Result<Start<'_>> {
+        match self.inner.device {
+            Device::Cpu => Ok(Start { inner: &self.inner, stream: ptr::null_mut(), scope: None }),
+            Device::Cuda(_) => Err(Error::new(
+                ErrorKind::Device,
+                "operations of a CUDA context run in a scope: Context::scope",
+            )),
+        }
+    }
+}
+
+impl Queue for Context {
+    type Memory = Host;
+}
+
+impl Begin for Scope<'_, '_> {
+    fn begin(&self) -> Result<Start<'_>> {
+        let inner = &self.context.inner;
+        if let Some(primary) = &inner.primary {
+            // SAFETY: the promise of `Stream::from_raw`.
+            unsafe { primary.refuse_capture(self.stream.raw)? };
+        }
+        Ok(Start { inner, stream: self.stream.raw, scope: Some(self.id) })
+    }
+}
+
+impl<'scope> Queue for Scope<'scope, '_> {
+    type Memory = OnDevice<'scope>;
+}
+
+impl Start<'_> {
+    /// Fails if a state is of a scope on another stream that may still be writing it.
+    pub(crate) fn refuse_unfinished(&self, made_in: Option<u64>) -> Result<()> {
+        let open = |id: &u64| self.inner.scopes().open.contains(id);
+        match made_in.filter(|_| made_in != self.scope).filter(open) {
+            None => Ok(()),
+            Some(_) => Err(Error::new(
+                ErrorKind::State,
+                "raster_backward: saved is of a scope that is not over",
+            )),
+        }
+    }
+}
