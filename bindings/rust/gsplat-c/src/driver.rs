@@ -15,6 +15,7 @@ use std::sync::OnceLock;
 type Code = c_int;
 
 struct Driver {
+    device: unsafe extern "C" fn(*mut c_int, c_int) -> Code,
     retain: unsafe extern "C" fn(*mut *mut c_void, c_int) -> Code,
     release: unsafe extern "C" fn(c_int) -> Code,
     push: unsafe extern "C" fn(*mut c_void) -> Code,
@@ -47,6 +48,7 @@ impl Driver {
             Ok(unsafe { transmute_copy(&address) })
         }
         Ok(Self {
+            device: find(&library, c"cuDeviceGet")?,
             retain: find(&library, c"cuDevicePrimaryCtxRetain")?,
             release: find(&library, c"cuDevicePrimaryCtxRelease_v2")?,
             push: find(&library, c"cuCtxPushCurrent_v2")?,
@@ -73,14 +75,15 @@ pub(crate) struct Primary {
 }
 
 impl Primary {
-    /// By the device's ordinal, which is its handle as well.  The driver is initialised: a
-    /// context of the device was made.
-    pub fn retain(device: c_int) -> Result<Self> {
+    /// By the device's ordinal.  The driver is initialised: a context of the device was made.
+    pub fn retain(ordinal: c_int) -> Result<Self> {
         let driver = Driver::get()?;
-        let mut context = ptr::null_mut();
-        // SAFETY: the place for the result lives during the call.
-        let code = unsafe { (driver.retain)(&mut context, device) };
-        check("cuDevicePrimaryCtxRetain", code)?;
+        let (mut device, mut context) = (0, ptr::null_mut());
+        // SAFETY: the places for the results live during the calls.
+        unsafe {
+            check("cuDeviceGet", (driver.device)(&mut device, ordinal))?;
+            check("cuDevicePrimaryCtxRetain", (driver.retain)(&mut context, device))?;
+        }
         Ok(Self { driver, device, context })
     }
 

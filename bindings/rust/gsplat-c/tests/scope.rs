@@ -1,0 +1,363 @@
+//! Scopes, on the driver without a device that the C tests use: device memory is host memory,
+//! kernels do nothing, and it takes notes.  `GSC_CUDA_LIBRARY` names it; without it nothing is
+//! tested here.
+
+use gsplat_c::dlpack::Managed;
+use gsplat_c::{
+    Context, Device, ErrorKind, Gradients, Knn, LogLevel, Outputs, RawMemory, Saved, Scene, Scope,
+    Stream,
+};
+use gsplat_c_sys::dl::SharedLibrary;
+use std::ffi::{CString, c_char, c_int, c_uint, c_void};
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{env, ptr};
+
+/// The beginning of `fake_notes` in `tests/fake_cuda.h`.
+#[repr(C)]
+struct Notes {
+    launches: [Launch; 256],
+    copies: [[*mut c_void; 3]; 64],
+    launch_count: c_int,
+    copy_count: c_int,
+    pushes: c_int,
+    synchronisations: c_int,
+    event_waits: c_int,
+    functions: c_int,
+    attributes: c_int,
+    retained: [c_int; 8],
+    libraries: c_int,
+    pinned: c_int,
+    events: c_int,
+    blocks: c_int,
+    async_blocks: c_int,
+}
+
+#[repr(C)]
+struct Launch {
+    kernel: [c_char; 64],
+    dims: [c_uint; 6],
+    stream: *mut c_void,
+    context: *mut c_void,
+    args_bytes: usize,
+    args: [u8; 4096],
+}
+
+/// The fake driver, for one test at a time: it is the process's.
+struct Fake {
+    notes: *const Notes,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Fake {
+    fn get() -> Option<Self> {
+        static ALONE: Mutex<()> = Mutex::new(());
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(path) = env::var_os("GSC_CUDA_LIBRARY") else {
+            eprintln!("skipped: GSC_CUDA_LIBRARY does not name the fake driver");
+            return None;
+        };
+        let path = CString::new(path.into_encoded_bytes()).unwrap();
+        // SAFETY: the fake driver.
+        let library = unsafe { SharedLibrary::open(&path) }.unwrap();
+        let notes = library.symbol(c"fake_cuda").expect("a real driver has no notes");
+        // SAFETY: `fake_cuda_function` of the header.
+        let notes: unsafe extern "C" fn() -> *const Notes = unsafe { std::mem::transmute(notes) };
+        if Context::new(Device::Cuda(0)).is_err_and(|e| e.kind() == ErrorKind::Unsupported) {
+            eprintln!("skipped: the library was built without CUDA");
+            return None;
+        }
+        // SAFETY: it takes nothing.
+        Some(Self { notes: unsafe { notes() }, _alone: alone })
+    }
+
+    fn context(&self) -> Context {
+        Context::new(Device::Cuda(1)).unwrap()
+    }
+
+    /// What the driver has noted by now.
+    fn note(&self, field: fn(&Notes) -> c_int) -> c_int {
+        // SAFETY: the notes live as long as the process, and nothing runs at the moment.
+        field(unsafe { &*self.notes })
+    }
+
+    fn waits(&self) -> c_int {
+        self.note(|notes| notes.synchronisations)
+    }
+
+    /// Runs with a variable that the driver reads at every call.
+    fn with<R>(&self, name: &str, value: &str, run: impl FnOnce() -> R) -> R {
+        // SAFETY: one test at a time, and its calls run on this thread.
+        unsafe { env::set_var(name, value) };
+        let result = run();
+        // SAFETY: the same.
+        unsafe { env::remove_var(name) };
+        result
+    }
+}
+
+/// What a stream of the driver could be.
+fn stream(number: usize) -> Stream<'static> {
+    // SAFETY: the fake driver takes any.
+    unsafe { Stream::from_raw(ptr::without_provenance_mut(number)) }
+}
+
+/// "Device memory" of the fake driver.
+fn memory<T: gsplat_c::Element>(data: &mut Vec<T>) -> RawMemory<T> {
+    // SAFETY: tests drop the vector after the memory, and let it alone meanwhile.
+    unsafe { RawMemory::new(data.as_mut_ptr(), data.len(), Device::Cuda(1)) }
+}
+
+#[test]
+fn operations_are_queued_on_the_stream_and_waited_for() {
+    let Some(fake) = Fake::get() else { return };
+    let context = fake.context();
+    let (mut points, mut mean2) = (vec![0.0f32; 3000], vec![0.0f32; 1000]);
+    let (points, mut mean2) = (memory(&mut points), memory(&mut mean2));
+    let (waits, launches) = (fake.waits(), fake.note(|notes| notes.launch_count));
+    context
+        .scope(stream(77), |scope| {
+            assert_eq!(scope.stream().as_raw().addr(), 77);
+            let points = scope.read(&points, [1000, 3])?;
+            let mut mean2 = scope.write(&mut mean2, [1000])?;
+            Knn::new(points).mean2(&mut mean2).run(scope)?;
+            Knn::new(points).mean2(&mut mean2).run(scope)?;
+            assert_eq!(fake.waits(), waits, "the calls do not wait");
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(fake.waits(), waits + 1);
+    let queued = fake.note(|notes| notes.launch_count);
+    assert!(queued > launches);
+    // SAFETY: see `note`.
+    let last = unsafe { &(&(*fake.notes).launches)[queued as usize - 1] };
+    assert_eq!(last.stream.addr(), 77);
+}
+
+#[test]
+fn a_scope_waits_when_it_panics_and_when_it_fails() {
+    let Some(fake) = Fake::get() else { return };
+    let context = fake.context();
+    let waits = fake.waits();
+    let panicked = panic::catch_unwind(AssertUnwindSafe(|| {
+        context.scope(Stream::LEGACY, |_| -> gsplat_c::Result<()> { panic!("on purpose") })
+    }));
+    assert!(panicked.is_err());
+    assert_eq!(fake.waits(), waits + 1);
+    let mut data = vec![0.0f32; 3];
+    let data = memory(&mut data);
+    let failed = context.scope(Stream::LEGACY, |scope| {
+        scope.read(&data, [7])?;
+        Ok(())
+    });
+    assert_eq!(failed.unwrap_err().kind(), ErrorKind::Shape);
+    assert_eq!(fake.waits(), waits + 2);
+}
+
+#[test]
+fn a_failure_to_wait_is_told() {
+    let Some(fake) = Fake::get() else { return };
+    let context = fake.context();
+    let result = fake.with("FAKE_CUDA_FAIL", "cuStreamSynchronize=700", || {
+        context.scope(Stream::LEGACY, |_| Ok(()))
+    });
+    let error = result.unwrap_err();
+    assert_eq!((error.kind(), error.cuda_code()), (ErrorKind::Cuda, Some(700)));
+    assert_eq!(error.to_string(), "scope: cuStreamSynchronize failed with 700");
+}
+
+#[test]
+fn nothing_is_recorded_into_a_graph() {
+    let Some(fake) = Fake::get() else { return };
+    let context = fake.context();
+    let capturing = |run: &mut dyn FnMut() -> gsplat_c::Result<()>| {
+        fake.with("FAKE_CUDA_CAPTURING", "1", run).unwrap_err().kind()
+    };
+    assert_eq!(
+        capturing(&mut || context.scope(Stream::LEGACY, |_| Ok(()))),
+        ErrorKind::Unsupported
+    );
+    // The capture begins inside the scope.
+    let mut points = vec![0.0f32; 30];
+    let points = memory(&mut points);
+    context
+        .scope(Stream::LEGACY, |scope| {
+            let points = scope.read(&points, [10, 3])?;
+            let launches = fake.note(|notes| notes.launch_count);
+            let run = || Knn::new(points).run(scope).unwrap_err();
+            let error = fake.with("FAKE_CUDA_CAPTURING", "1", run);
+            assert_eq!(error.kind(), ErrorKind::Unsupported);
+            assert_eq!(fake.note(|notes| notes.launch_count), launches);
+            Ok(())
+        })
+        .unwrap();
+}
+
+const IDENTITY: [[f32; 4]; 4] =
+    [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]];
+
+/// 100 Gaussians and their image in "device memory".
+struct Frame([RawMemory<f32>; 7]);
+
+impl Frame {
+    fn vectors() -> [Vec<f32>; 7] {
+        [300, 300, 400, 100, 300, 768, 300].map(|floats| vec![0.0; floats])
+    }
+
+    fn new(vectors: &mut [Vec<f32>; 7]) -> Self {
+        Self(vectors.each_mut().map(memory))
+    }
+
+    /// Renders, and makes gradients of a state if there is one.
+    fn run<'scope>(
+        &'scope mut self,
+        scope: &'scope Scope<'scope, '_>,
+        saved: Option<&Saved>,
+    ) -> gsplat_c::Result<Saved> {
+        let [means, scales, rotations, opacities, colors, image, by_means] = &mut self.0;
+        let mut image = scope.write(image, [3, 16, 16])?;
+        let mut by_means = scope.write(by_means, [100, 3])?;
+        let scene = Scene::new(16, 16)
+            .view(&IDENTITY) // on the host
+            .intrinsics(&[9.0f32, 9.0, 8.0, 8.0])
+            .means(scope.read(means, [100, 3])?)
+            .scales(scope.read(scales, [100, 3])?)
+            .rotations(scope.read(rotations, [100, 4])?)
+            .opacities(scope.read(opacities, [100])?)
+            .colors(scope.read(colors, [100, 3])?);
+        if let Some(saved) = saved {
+            let gradients = Gradients::new().by_color(&image).means(&mut by_means);
+            scene.backward(scope, saved, gradients)?;
+        }
+        scene.forward(scope, Outputs::new(&mut image))
+    }
+}
+
+#[test]
+fn a_state_is_of_use_after_its_scope() {
+    let Some(fake) = Fake::get() else { return };
+    let context = fake.context();
+    let (mut first, mut second) = (Frame::vectors(), Frame::vectors());
+    let (mut first, mut second) = (Frame::new(&mut first), Frame::new(&mut second));
+    let saved = context.scope(stream(5), |scope| first.run(scope, None)).unwrap();
+    let launches = fake.note(|notes| notes.launch_count);
+    context.scope(stream(6), |scope| second.run(scope, Some(&saved))).unwrap();
+    assert!(fake.note(|notes| notes.launch_count) > launches);
+}
+
+#[test]
+fn a_state_of_an_open_scope_is_for_that_scope() {
+    let Some(fake) = Fake::get() else { return };
+    let context = fake.context();
+    let mut vectors = [Frame::vectors(), Frame::vectors(), Frame::vectors()];
+    let [mut first, mut second, mut third] = vectors.each_mut().map(Frame::new);
+    context
+        .scope(stream(5), |outer| {
+            let saved = first.run(outer, None)?;
+            let inner = context.scope(stream(6), |inner| second.run(inner, Some(&saved)));
+            let error = inner.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::State);
+            assert_eq!(error.to_string(), "raster_backward: saved is of a scope that is not over");
+            third.run(outer, Some(&saved)).map(drop)
+        })
+        .unwrap();
+}
+
+#[test]
+fn a_state_that_is_dropped_in_a_scope_is_freed_after_it() {
+    let Some(fake) = Fake::get() else { return };
+    let context = fake.context();
+    let blocks = || fake.note(|notes| notes.blocks + notes.async_blocks);
+    let before = blocks();
+    let mut vectors = Frame::vectors();
+    let mut frame = Frame::new(&mut vectors);
+    context
+        .scope(stream(5), |scope| {
+            let saved = frame.run(scope, None)?;
+            let held = blocks();
+            assert!(held > before);
+            drop(saved);
+            assert_eq!(blocks(), held, "the stream may still use it");
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(blocks(), before);
+}
+
+#[test]
+fn a_context_gives_back_what_it_retained() {
+    let Some(fake) = Fake::get() else { return };
+    let retained = || fake.note(|notes| notes.retained.iter().sum());
+    let before = retained();
+    let context = fake.context();
+    assert!(retained() > before);
+    drop(context);
+    assert_eq!(retained(), before);
+}
+
+#[test]
+fn memory_of_another_device_is_an_error() {
+    let Some(fake) = Fake::get() else { return };
+    let context = Context::new(Device::Cuda(0)).unwrap(); // the memory is of device 1
+    let mut points = vec![0.0f32; 30];
+    let points = memory(&mut points);
+    let result = context.scope(Stream::LEGACY, |scope| {
+        let points = scope.read(&points, [10, 3])?;
+        Knn::new(points).run(scope)
+    });
+    assert_eq!(result.unwrap_err().kind(), ErrorKind::Device);
+    // And tensors of the host are for contexts of the CPU.
+    let host = vec![0.0f32; 30];
+    let mut mean2 = vec![0.0f32; 10];
+    let points = gsplat_c::Tensor::new(&host, [10, 3]).unwrap();
+    let result = Knn::new(points).mean2(&mut mean2).run(&fake.context());
+    assert_eq!(
+        result.unwrap_err().to_string(),
+        "operations of a CUDA context run in a scope: Context::scope"
+    );
+}
+
+#[test]
+fn dlpack_tensors_on_devices_are_imported() {
+    let Some(fake) = Fake::get() else { return };
+    let on_device = |floats: usize, shape: Vec<i64>| {
+        let mut data = vec![0.0f32; floats];
+        let pointer = data.as_mut_ptr();
+        // SAFETY: the vector's elements, which are "device memory" to the fake driver.
+        unsafe { Managed::from_owner(data, pointer, Device::Cuda(1), shape) }
+    };
+    let (points, mut mean2) = (on_device(30, vec![10, 3]), on_device(10, vec![10]));
+    let launches = fake.note(|notes| notes.launch_count);
+    let context = fake.context();
+    context
+        .scope(Stream::PER_THREAD, |scope| {
+            let points = scope.import(&points)?;
+            let mut mean2 = scope.import_mut(&mut mean2)?;
+            Knn::new(points).mean2(&mut mean2).run(scope)?;
+            Ok(())
+        })
+        .unwrap();
+    assert!(fake.note(|notes| notes.launch_count) > launches);
+    let on_host = Managed::from(vec![0.0f32; 3]);
+    let refused = context.scope(Stream::LEGACY, |scope| scope.import(&on_host).map(|_| ()));
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::Device);
+}
+
+#[test]
+fn listeners_are_told_after_the_call_and_may_call_the_library() {
+    let Some(_fake) = Fake::get() else { return };
+    let messages = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&messages);
+    let context = Context::builder(Device::Cuda(0))
+        .log(LogLevel::Info, move |level, message| {
+            Context::new(Device::Cpu).unwrap();
+            noted.lock().unwrap().push((level, message.to_owned()));
+        })
+        .build()
+        .unwrap();
+    let first = messages.lock().unwrap()[0].clone();
+    assert_eq!(first.0, LogLevel::Info);
+    assert!(first.1.starts_with("context_create: cuda:0"), "{}", first.1);
+    drop(context);
+    assert_eq!(Arc::strong_count(&messages), 1, "the listener went with its context");
+}
