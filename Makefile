@@ -12,8 +12,8 @@ help:
 	@echo 'make sanitize  the C tests under address and undefined-behaviour sanitizers'
 	@echo 'make coverage  the C tests once more, and which lines of src/ they run'
 	@echo 'make lint      builds with gcc and clang, warnings being errors; clang-format; clang-tidy;'
-	@echo '               doxygen'
-	@echo 'make format    formats the C sources in place'
+	@echo '               doxygen; clippy'
+	@echo 'make format    formats the C and Rust sources in place'
 	@echo 'make setup     installs what the tests need'
 	@echo 'make clean     removes the build folders and dist; .venv stays'
 
@@ -60,4 +60,5 @@ setup:
 	@sh scripts/setup.sh test
 
 clean:
-	rm -rf build build-sanitize build-coverage build-lint build-wheel build-docs dist demo.png
+	rm -rf build build-sanitize build-coverage build-lint build-wheel build-docs dist demo.png \
+		bindings/rust/target

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Builds everything with gcc and with clang, warnings being errors, checks the format, runs
-# clang-tidy, and makes the API reference, to which every public item must be known.
+# clang-tidy, makes the API reference, to which every public item must be known, and looks at
+# the Rust crates.
 . "$(dirname "$0")/common.sh"
 
 for compiler in gcc clang; do
@@ -30,4 +31,6 @@ fi
 find src tools examples -name '*.c' ! -path 'src/cpu/*' ! -name '*_cuda.c' | sort | tidy
 say "== doxygen"
 sh scripts/docs.sh
+say "== clippy, rustfmt, rustdoc"
+sh scripts/rust.sh lint
 say "lint: clean"

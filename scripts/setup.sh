@@ -2,10 +2,10 @@
 # Installs what is missing for one purpose:
 #
 #   scripts/setup.sh demo     compiler, meson, ninja, cJSON, libpng
-#   scripts/setup.sh test     the same, cmocka, g++, CMake, valgrind, abidiff, and .venv with
-#                             numpy, pytest, jax, torch, NVRTC and the CUDA Runtime
-#   scripts/setup.sh lint     the same as demo, clang, clang-format, clang-tidy and doxygen,
-#                             and .venv with the CUDA Runtime
+#   scripts/setup.sh test     the same, cmocka, g++, CMake, valgrind, abidiff, cargo, and .venv
+#                             with numpy, pytest, jax, torch, NVRTC and the CUDA Runtime
+#   scripts/setup.sh lint     the same as demo, clang, clang-format, clang-tidy, doxygen and
+#                             cargo, and .venv with the CUDA Runtime
 #   scripts/setup.sh coverage the same as demo, cmocka, gcovr, and .venv with NVRTC
 #   scripts/setup.sh docs     doxygen and Python
 #   scripts/setup.sh wheel    compiler, meson, ninja, and .venv with NVRTC
@@ -15,6 +15,7 @@
 #
 #   GSPLAT_C_CUDA=0             no NVRTC and no CUDA Runtime in .venv: the library and the
 #                               command are built for the CPU only
+#   GSPLAT_C_RUST=0             no cargo; the Rust crates are left out where there is none
 #   GSPLAT_C_TORCH=0            no torch in .venv; the tests that need it are skipped
 #   GSPLAT_C_JAX=0              the same for jax
 #   GSPLAT_C_TORCH_INDEX=URL    take torch from this package index, one with CPU-only
@@ -35,6 +36,12 @@ have_venv() { python3 -c 'import ensurepip, venv' 2>/dev/null; }
 have_meson() {
     have meson || return 1
     case $(meson --version) in 0.*) return 1 ;; esac
+}
+
+# The Rust crates say so in Cargo.toml.
+have_cargo() {
+    { rustc --version && cargo --version; } >/dev/null 2>&1 || return 1
+    rustc --version | awk '{ split($2, v, "."); exit !(v[1] > 1 || v[2] >= 85) }'
 }
 
 # Debian's names of what is missing, one line.
@@ -87,6 +94,7 @@ Install these by your system's own means, then run the command again:
   make lint    clang, clang-format, clang-tidy and doxygen
   make docs    doxygen alone, and Python
   make coverage  cmocka with its headers, gcovr
+  make test, make lint  cargo 1.85 or newer, with clippy and rustfmt, for the Rust crates
 Fedora:      gcc meson ninja-build pkgconf cjson-devel libpng-devel libcmocka-devel gcc-c++
              cmake valgrind libabigail clang clang-tools-extra doxygen
 Arch Linux:  base-devel meson ninja cjson libpng cmocka python cmake valgrind libabigail clang doxygen
@@ -101,6 +109,11 @@ install_system_packages() {
         list_for_other_systems
         exit 1
     fi
+    apt_install $packages
+}
+
+apt_install() {
+    packages=$*
     as_root=
     if [ "$(id -u)" -ne 0 ]; then
         have sudo || die "not root and no sudo; as root run: apt-get install $packages"
@@ -116,6 +129,19 @@ install_system_packages() {
         die "apt-get failed; what is needed: $packages"
     fi
     rm -f "$log"
+}
+
+# The Rust compiler for the crates of bindings/rust: Debian 12 has a new one beside its own.
+install_cargo() {
+    [ "${GSPLAT_C_RUST:-1}" != 0 ] || return 0
+    new=
+    have_cargo || new='cargo-web rustc-web'
+    [ "$purpose" = test ] || cargo clippy --version >/dev/null 2>&1 || new="$new rust-web-clippy"
+    [ "$purpose" = test ] || cargo fmt --version >/dev/null 2>&1 || new="$new rustfmt-web"
+    [ -n "$new" ] || return 0
+    have apt-get || return 1
+    # shellcheck disable=SC2086 # a list of words
+    (apt_install $new)
 }
 
 make_venv() {
@@ -209,6 +235,9 @@ install_python_packages() {
 
 install_system_packages
 [ "$purpose" = docs ] || install_meson
+case $purpose in
+test | lint) install_cargo || say "no cargo 1.85 or newer: the Rust crates are left out" >&2 ;;
+esac
 case $purpose in
 test) install_python_packages ;;
 coverage) install_nvrtc || say "NVRTC could not be installed: src/gpu is left out" >&2 ;;

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds into build/ and runs the C tests and the Python tests.
+# Builds into build/ and runs the C tests, the Python tests and those of the Rust crates.
 # Golden data: $GSPLAT_C_GOLDEN, or ../shared/golden where that exists, or the small
 # cases of tests/golden.
 . "$(dirname "$0")/common.sh"
@@ -28,5 +28,7 @@ export GSPLAT_C_LIBRARY GSPLAT_C_BUILD GSPLAT_C_COMMAND PYTHONPATH PYTHONDONTWRI
 for folder in tests bindings/python/tests; do
     python3 -m pytest -q -rs -p no:cacheprovider --ignore=tests/gpu $folder || failed="$failed $folder"
 done
+
+sh scripts/rust.sh test || failed="$failed bindings/rust"
 
 [ -z "$failed" ] || die "failed:$failed"

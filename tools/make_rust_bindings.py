@@ -88,15 +88,18 @@ def constant_lines(text):
     """Flags are unsigned, as the header writes them; everything else is an int."""
     lines = []
     values = read_constants(strip_comments(text))
-    for name, comment in re.findall(rf"#define (GSC_ABI_M\w+)[ \t]+\d+[ \t]*({COMMENT})?", text):
+    for name in ("GSC_ABI_MAJOR", "GSC_ABI_MINOR"):
         lines.append(f"pub const {name}: u32 = {values[name]};")
     lines.append("pub const GSC_ABI_VERSION: u32 = GSC_ABI_MAJOR << 16 | GSC_ABI_MINOR;")
+    written = {"GSC_ABI_MAJOR", "GSC_ABI_MINOR"}
     for body in re.findall(r"\benum \{(.*?)\};", text, flags=re.S):
         for name, value, comment in re.findall(
-                rf"(GSC_\w+) = ([^,/}}\n]+?),?[ \t\n]*({COMMENT})?(?=\s*(?:GSC_|$))", body):
+                rf"(GSC_\w+) = ([^,/}}\n]+),?[ \t]*({COMMENT})?", body):
             lines += documentation(comment)
             kind = "u32" if "u <<" in value else "i32"
             lines.append(f"pub const {name}: {kind} = {values[name]};")
+            written.add(name)
+    assert written == set(values), f"not understood: {set(values) ^ written}"
     return lines
 
 

@@ -71,6 +71,11 @@ mod cudarc;
 #[cfg(feature = "ndarray")]
 mod ndarray;
 
+/// The examples of the workspace's README.
+#[cfg(all(doctest, feature = "cudarc"))]
+#[doc = include_str!("../../README.md")]
+mod readme {}
+
 pub use adam::{Adam, AdamGroup};
 pub use context::{Context, ContextBuilder, Device, Limits, LogLevel};
 pub use error::{Error, ErrorKind, Result};

@@ -41,7 +41,7 @@ fn context() -> Context {
 fn forward(context: &Context, scene: &Scene<'_>, recorded: &Arrays) -> (Arrays, Saved) {
     let mut got: Arrays = recorded.iter().map(|(&name, array)| (name, array.unwritten())).collect();
     let mut integers: Vec<Vec<i32>> =
-        recorded.iter().map(|(_, array)| vec![i32::MIN; array.values.len()]).collect();
+        recorded.values().map(|array| vec![i32::MIN; array.values.len()]).collect();
     let mut color = got.remove("color").unwrap();
     let saved = {
         let mut outputs = Outputs::new(color.tensor_mut());
