@@ -14,6 +14,12 @@ die() {
     exit 1
 }
 
+# A Rust that the crates can be tested with: the feature cudarc asks for the most.
+have_cargo() {
+    command -v cargo >/dev/null && command -v rustc >/dev/null || return 1
+    rustc --version | awk '{ split($2, v, "."); exit !(v[1] > 1 || v[2] >= 88) }'
+}
+
 # configure DIR [MESON OPTION..]: makes or reconfigures a build folder.
 configure() {
     folder=$1

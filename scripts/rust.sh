@@ -13,7 +13,7 @@ skip() {
     exit 0
 }
 
-command -v cargo >/dev/null || skip "there is no cargo"
+have_cargo || skip "there is no cargo 1.88 or newer"
 cd bindings/rust
 cargo fetch --quiet --locked --offline 2>/dev/null || cargo fetch --quiet --locked ||
     skip "what they need could not be fetched"

@@ -38,12 +38,6 @@ have_meson() {
     case $(meson --version) in 0.*) return 1 ;; esac
 }
 
-# The Rust crates say so in Cargo.toml.
-have_cargo() {
-    { rustc --version && cargo --version; } >/dev/null 2>&1 || return 1
-    rustc --version | awk '{ split($2, v, "."); exit !(v[1] > 1 || v[2] >= 85) }'
-}
-
 # Debian's names of what is missing, one line.
 missing_packages() {
     if [ "$purpose" = docs ]; then
@@ -94,7 +88,7 @@ Install these by your system's own means, then run the command again:
   make lint    clang, clang-format, clang-tidy and doxygen
   make docs    doxygen alone, and Python
   make coverage  cmocka with its headers, gcovr
-  make test, make lint  cargo 1.85 or newer, with clippy and rustfmt, for the Rust crates
+  make test, make lint  cargo 1.88 or newer, with clippy and rustfmt, for the Rust crates
 Fedora:      gcc meson ninja-build pkgconf cjson-devel libpng-devel libcmocka-devel gcc-c++
              cmake valgrind libabigail clang clang-tools-extra doxygen
 Arch Linux:  base-devel meson ninja cjson libpng cmocka python cmake valgrind libabigail clang doxygen
@@ -134,14 +128,9 @@ apt_install() {
 # The Rust compiler for the crates of bindings/rust: Debian 12 has a new one beside its own.
 install_cargo() {
     [ "${GSPLAT_C_RUST:-1}" != 0 ] || return 0
-    new=
-    have_cargo || new='cargo-web rustc-web'
-    [ "$purpose" = test ] || cargo clippy --version >/dev/null 2>&1 || new="$new rust-web-clippy"
-    [ "$purpose" = test ] || cargo fmt --version >/dev/null 2>&1 || new="$new rustfmt-web"
-    [ -n "$new" ] || return 0
+    ! have_cargo || return 0
     have apt-get || return 1
-    # shellcheck disable=SC2086 # a list of words
-    (apt_install $new)
+    (apt_install cargo-web rustc-web rust-web-clippy rustfmt-web)
 }
 
 make_venv() {
@@ -236,7 +225,7 @@ install_python_packages() {
 install_system_packages
 [ "$purpose" = docs ] || install_meson
 case $purpose in
-test | lint) install_cargo || say "no cargo 1.85 or newer: the Rust crates are left out" >&2 ;;
+test | lint) install_cargo || say "no cargo 1.88 or newer: the Rust crates are left out" >&2 ;;
 esac
 case $purpose in
 test) install_python_packages ;;

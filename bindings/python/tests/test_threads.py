@@ -116,9 +116,6 @@ def test_many_threads_from_a_cold_start(code):
     assert result.stdout.strip() == "all the same", result.stderr
 
 
-forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-
-
 def check_child(child):
     for _ in range(200):
         done, status = os.waitpid(child, os.WNOHANG)

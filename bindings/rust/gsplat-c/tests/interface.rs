@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-const fn send_and_sync<T: Send + Sync>() {}
-const _: () = {
+const _: fn() = || {
+    fn send_and_sync<T: Send + Sync>() {}
     send_and_sync::<Context>();
     send_and_sync::<Saved>();
     send_and_sync::<Error>();
