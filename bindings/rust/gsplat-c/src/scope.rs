@@ -318,7 +318,13 @@ impl<'scope, 'env> Scope<'scope, 'env> {
 pub(crate) struct Scopes {
     next: u64,
     open: Vec<u64>,
-    dropped: Vec<NonNull<sys::gsc_raster_saved>>,
+    dropped: Vec<Dropped>,
+}
+
+/// A state that scopes from before `next` may still use.
+struct Dropped {
+    saved: NonNull<sys::gsc_raster_saved>,
+    next: u64,
 }
 
 impl Inner {
@@ -329,19 +335,22 @@ impl Inner {
     /// Frees a state, at once or when no scope is open whose stream may still use it.
     pub fn free_saved(&self, saved: NonNull<sys::gsc_raster_saved>) {
         let mut scopes = self.scopes();
-        scopes.dropped.push(saved);
-        self.free_dropped(scopes);
+        let next = scopes.next;
+        scopes.dropped.push(Dropped { saved, next });
+        self.free_dropped(&mut scopes);
     }
 
-    fn free_dropped(&self, mut scopes: MutexGuard<'_, Scopes>) {
-        if !scopes.open.is_empty() {
-            return;
-        }
-        let dropped = std::mem::take(&mut scopes.dropped);
-        for saved in dropped {
-            // SAFETY: nobody has it any more, and every stream that used it was waited for.
-            unsafe { (self.api.gsc_raster_saved_free)(saved.as_ptr(), ptr::null_mut()) }
-        }
+    fn free_dropped(&self, scopes: &mut Scopes) {
+        let oldest = scopes.open.iter().min().copied().unwrap_or(scopes.next);
+        scopes.dropped.retain(|dropped| {
+            let in_use = oldest < dropped.next;
+            if !in_use {
+                let saved = dropped.saved.as_ptr();
+                // SAFETY: nobody has it any more, and every stream that used it was waited for.
+                unsafe { (self.api.gsc_raster_saved_free)(saved, ptr::null_mut()) }
+            }
+            in_use
+        });
     }
 }
 
@@ -392,7 +401,7 @@ impl<'e> End<'e> {
         }
         let mut scopes = self.inner.scopes();
         scopes.open.retain(|&id| id != self.id);
-        self.inner.free_dropped(scopes);
+        self.inner.free_dropped(&mut scopes);
         result
     }
 }

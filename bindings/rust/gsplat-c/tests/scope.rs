@@ -10,8 +10,8 @@ use gsplat_c::{
 use gsplat_c_sys::dl::SharedLibrary;
 use std::ffi::{CString, c_char, c_int, c_uint, c_void};
 use std::panic::{self, AssertUnwindSafe};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::{env, ptr};
+use std::sync::{Arc, Barrier, Mutex, MutexGuard, PoisonError};
+use std::{env, ptr, thread};
 
 /// The beginning of `fake_notes` in `tests/fake_cuda.h`.
 #[repr(C)]
@@ -282,6 +282,41 @@ fn a_state_that_is_dropped_in_a_scope_is_freed_after_it() {
         })
         .unwrap();
     assert_eq!(blocks(), before);
+}
+
+#[test]
+fn a_scope_that_began_later_does_not_hold_a_dropped_state() {
+    let Some(fake) = Fake::get() else { return };
+    let context = fake.context();
+    let blocks = || fake.note(|notes| notes.blocks + notes.async_blocks);
+    let before = blocks();
+    let mut vectors = Frame::vectors();
+    let mut frame = Frame::new(&mut vectors);
+    let (dropped, later) = (Barrier::new(2), Barrier::new(2));
+    let over = Barrier::new(2);
+    let after = thread::scope(|threads| {
+        threads.spawn(|| {
+            dropped.wait();
+            let wait = |_: &Scope<'_, '_>| {
+                later.wait();
+                over.wait();
+                Ok(())
+            };
+            context.scope(stream(6), wait).unwrap();
+        });
+        context
+            .scope(stream(5), |scope| {
+                drop(frame.run(scope, None)?);
+                dropped.wait();
+                later.wait();
+                Ok(())
+            })
+            .unwrap();
+        let after = blocks();
+        over.wait();
+        after
+    });
+    assert_eq!(after, before);
 }
 
 #[test]
