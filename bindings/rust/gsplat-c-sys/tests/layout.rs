@@ -2,7 +2,10 @@
 //! offset and size, every constant.
 
 use gsplat_c_sys::*;
-use std::{collections::BTreeMap, env, fs, path::Path, process::Command};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
 
 /// The size of what a raw pointer points to.
 const fn pointee_size<T>(_: *const T) -> usize {
@@ -68,17 +71,20 @@ mod of_dlpack {
     }
 }
 
+fn header_folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../include")
+}
+
 /// Compiles and runs the program in a folder that goes again.
 fn run_c(program: &str) -> String {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("layout");
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join("layout.c"), program).unwrap();
-    let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../include");
     let compiler = env::var("CC").unwrap_or_else(|_| "cc".into());
     let compiled = Command::new(compiler)
         .current_dir(&folder)
         .args(["-std=c11", "layout.c", "-o", "layout", "-I"])
-        .arg(include)
+        .arg(header_folder())
         .status();
     assert!(compiled.expect("no C compiler").success());
     let output = Command::new(folder.join("layout")).output().unwrap();
@@ -88,6 +94,9 @@ fn run_c(program: &str) -> String {
 
 #[test]
 fn bindings_match_the_header() {
+    if !header_folder().exists() {
+        return eprintln!("skipped: not in the repository, where the header is");
+    }
     let mut facts = Facts::default();
     structs(&mut facts);
     constants(&mut facts);
