@@ -1,7 +1,8 @@
 //! The Adam optimizer.
 
-use crate::scope::Queue;
-use crate::tensor::{Host, Memory, View, Views, flags, setters, values};
+use crate::builder::{Views, flags, setters, values};
+use crate::queue::Queue;
+use crate::tensor::{Host, Memory, View};
 use crate::{Result, Tensor, TensorMut};
 use gsplat_c_sys as sys;
 

@@ -1,7 +1,8 @@
 //! SSIM and image losses.
 
-use crate::scope::{Queue, queue::Start};
-use crate::tensor::{Host, Memory, Views, setters, values};
+use crate::builder::{Views, setters, values};
+use crate::queue::{Queue, Start};
+use crate::tensor::{Host, Memory};
 use crate::{Result, Tensor, TensorMut};
 use gsplat_c_sys as sys;
 
@@ -72,18 +73,18 @@ impl<'a, M: Memory> Ssim<'a, M> {
     }
 
     setters! {
-        /// [`run`](Self::run) writes the map: shaped as the image, or without its rim if only
-        /// windows inside the image count.
+        /// Written by [`run`](Self::run): the map, shaped as the image, or without its rim if
+        /// only windows inside the image count.
         map: TensorMut<'a, M>,
-        /// [`run`](Self::run) writes the mean, a scalar or `[1]`.
+        /// Written by [`run`](Self::run): the mean, a scalar or `[1]`.
         mean: TensorMut<'a, M>,
-        /// [`backward`](Self::backward) is given the derivative by the map, or
+        /// Read by [`backward`](Self::backward): the derivative by the map.
         by_map: Tensor<'a, M>,
-        /// the derivative by the mean.
+        /// Read by [`backward`](Self::backward), instead: the derivative by the mean.
         by_mean: Tensor<'a, M>,
-        /// [`backward`](Self::backward) writes the gradient by the image, and
+        /// Written by [`backward`](Self::backward): the gradient by the image.
         grad_image: TensorMut<'a, M>,
-        /// the gradient by the target.
+        /// Written by [`backward`](Self::backward): the gradient by the target.
         grad_target: TensorMut<'a, M>,
     }
 

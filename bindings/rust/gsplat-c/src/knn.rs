@@ -1,7 +1,8 @@
 //! Nearest neighbours.
 
-use crate::scope::Queue;
-use crate::tensor::{Host, Memory, Views, setters, values};
+use crate::builder::{Views, setters, values};
+use crate::queue::Queue;
+use crate::tensor::{Host, Memory};
 use crate::{Result, Tensor, TensorMut};
 use gsplat_c_sys as sys;
 

@@ -55,6 +55,7 @@
 //! different tensors, which unique borrows make sure of.  A [`Scope`] stays on its thread.
 
 mod adam;
+mod builder;
 mod context;
 pub mod dlpack;
 mod driver;
@@ -62,8 +63,11 @@ mod error;
 mod images;
 mod knn;
 mod library;
+mod outputs;
+mod queue;
 mod raster;
 mod scope;
+mod stream;
 mod tensor;
 
 #[cfg(feature = "cudarc")]
@@ -82,8 +86,11 @@ pub use error::{Error, ErrorKind, Result};
 pub use images::{ImageLoss, Ssim, Window};
 pub use knn::Knn;
 pub use library::Library;
-pub use raster::{Gradients, Outputs, Saved, Scene};
-pub use scope::{Buffer, DeviceMemory, DeviceMemoryMut, Queue, RawMemory, Scope, Stream};
+pub use outputs::{Gradients, Outputs};
+pub use queue::Queue;
+pub use raster::{Saved, Scene};
+pub use scope::{Buffer, Scope};
+pub use stream::{DeviceMemory, DeviceMemoryMut, RawMemory, Stream};
 pub use tensor::{
     CameraTensor, Element, Host, Item, MAX_DIMS, Memory, OnDevice, Tensor, TensorMut,
 };

@@ -7,128 +7,14 @@
 
 use crate::context::Inner;
 use crate::tensor::OnDevice;
-use crate::{Context, Device, Element, Error, ErrorKind, Host, Memory, Result, Tensor, TensorMut};
+use crate::{Context, DeviceMemory, DeviceMemoryMut, Element, Error, ErrorKind, Result, Stream};
+use crate::{Tensor, TensorMut};
 use gsplat_c_sys as sys;
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
-use std::sync::{Arc, MutexGuard, PoisonError};
-
-/// A CUDA stream, which lives for `'a`.
-#[derive(Clone, Copy, Debug)]
-pub struct Stream<'a> {
-    raw: *mut c_void,
-    #[cfg(feature = "cudarc")]
-    pub(crate) cudarc: Option<&'a Arc<cudarc::driver::CudaStream>>,
-    lives: PhantomData<&'a ()>,
-}
-
-impl<'a> Stream<'a> {
-    /// The legacy default stream.
-    pub const LEGACY: Stream<'static> = Stream::of(ptr::null_mut());
-    /// The default stream of the calling thread.
-    pub const PER_THREAD: Stream<'static> = Stream::of(ptr::without_provenance_mut(2));
-
-    const fn of(raw: *mut c_void) -> Self {
-        Self {
-            raw,
-            #[cfg(feature = "cudarc")]
-            cudarc: None,
-            lives: PhantomData,
-        }
-    }
-
-    /// A stream of the CUDA Runtime or the driver: `cudaStream_t` or `CUstream`.
-    ///
-    /// # Safety
-    /// It must be a stream of the device that it is used with, and live for `'a`.
-    pub const unsafe fn from_raw(raw: *mut c_void) -> Self {
-        Self::of(raw)
-    }
-
-    /// The handle.
-    pub fn as_raw(&self) -> *mut c_void {
-        self.raw
-    }
-}
-
-/// Memory of a CUDA device that a scope can read.
-///
-/// # Safety
-/// `address` is the address of `len` elements on `device`, which stay there as long as the
-/// value is borrowed.  Nothing writes them as long as it is borrowed.  What was queued to write
-/// them is done before anything that is queued on `stream` after the call.
-pub unsafe trait DeviceMemory {
-    /// The type of the elements.
-    type Element: Element;
-    /// Where the memory is.
-    fn device(&self) -> Device;
-    /// The number of elements.
-    fn len(&self) -> usize;
-    /// Whether there are none.
-    fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-    /// The address, for reading by later work of `stream`.
-    fn address(&self, stream: &Stream<'_>) -> Result<*const Self::Element>;
-}
-
-/// Memory of a CUDA device that a scope can write.
-///
-/// # Safety
-/// As for [`DeviceMemory`]; and as long as the value is borrowed uniquely nothing else reads or
-/// writes the memory, and what was queued to do so is done before later work of `stream`.
-pub unsafe trait DeviceMemoryMut: DeviceMemory {
-    /// The address, for writing by later work of `stream`.
-    fn address_mut(&mut self, stream: &Stream<'_>) -> Result<*mut Self::Element>;
-}
-
-/// Device memory by its address, for what has no [`DeviceMemory`] of its own.
-#[derive(Debug)]
-pub struct RawMemory<T> {
-    data: *mut T,
-    len: usize,
-    device: Device,
-}
-
-// SAFETY: `RawMemory::new` asks for memory that is the value's alone.
-unsafe impl<T: Send> Send for RawMemory<T> {}
-// SAFETY: the same.
-unsafe impl<T: Sync> Sync for RawMemory<T> {}
-
-impl<T: Element> RawMemory<T> {
-    /// `len` elements at an address of a device.
-    ///
-    /// # Safety
-    /// As long as the value lives the memory must be there; nothing else may write it, and
-    /// nothing else may read it while the value is borrowed uniquely.  Work that uses the
-    /// memory and was queued elsewhere must be ordered before the scope's stream.
-    pub unsafe fn new(data: *mut T, len: usize, device: Device) -> Self {
-        Self { data, len, device }
-    }
-}
-
-// SAFETY: the promise of `RawMemory::new`.
-unsafe impl<T: Element> DeviceMemory for RawMemory<T> {
-    type Element = T;
-    fn device(&self) -> Device {
-        self.device
-    }
-    fn len(&self) -> usize {
-        self.len
-    }
-    fn address(&self, _: &Stream<'_>) -> Result<*const T> {
-        Ok(self.data)
-    }
-}
-
-// SAFETY: the promise of `RawMemory::new`.
-unsafe impl<T: Element> DeviceMemoryMut for RawMemory<T> {
-    fn address_mut(&mut self, _: &Stream<'_>) -> Result<*mut T> {
-        Ok(self.data)
-    }
-}
+use std::sync::{MutexGuard, PoisonError};
 
 /// Device memory that a scope may write, borrowed until the scope is over.
 ///
@@ -161,7 +47,7 @@ impl<'a, 'scope> From<&'a mut Buffer<'scope>> for TensorMut<'a, OnDevice<'scope>
 pub struct Scope<'scope, 'env: 'scope> {
     context: &'env Context,
     stream: Stream<'env>,
-    id: u64,
+    pub(crate) id: u64,
     /// Invariant, so that nothing of another scope is taken; on one thread, so that operations
     /// are queued one after the other.
     brand: PhantomData<(Cell<&'scope ()>, Cell<&'env ()>, *mut ())>,
@@ -317,7 +203,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
 #[derive(Default)]
 pub(crate) struct Scopes {
     next: u64,
-    open: Vec<u64>,
+    pub open: Vec<u64>,
     dropped: Vec<Dropped>,
 }
 
@@ -328,7 +214,7 @@ struct Dropped {
 }
 
 impl Inner {
-    fn scopes(&self) -> MutexGuard<'_, Scopes> {
+    pub fn scopes(&self) -> MutexGuard<'_, Scopes> {
         self.scopes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -374,12 +260,12 @@ impl<'e> End<'e> {
         #[cfg(feature = "cudarc")]
         stream.check_device(inner.device)?;
         // SAFETY: the promise of `Stream::from_raw`.
-        unsafe { primary.refuse_capture(stream.raw)? };
+        unsafe { primary.refuse_capture(stream.as_raw())? };
         let mut scopes = inner.scopes();
         let id = scopes.next;
         scopes.next += 1;
         scopes.open.push(id);
-        Ok(Self { inner, stream: stream.raw, id, waited: false })
+        Ok(Self { inner, stream: stream.as_raw(), id, waited: false })
     }
 
     fn wait(mut self) -> Result<()> {
@@ -416,73 +302,5 @@ impl Drop for End<'_> {
     fn drop(&mut self) {
         // A failure here comes with the panic that led here.
         let _ = self.wait_once();
-    }
-}
-
-pub(crate) mod queue {
-    use super::*;
-
-    /// Where and how a call is made.
-    pub struct Start<'q> {
-        pub(crate) inner: &'q Arc<Inner>,
-        pub(crate) stream: *mut c_void,
-        pub(crate) scope: Option<u64>,
-    }
-
-    pub trait Begin {
-        fn begin(&self) -> Result<Start<'_>>;
-    }
-}
-use queue::{Begin, Start};
-
-/// What operations run on: a [`Context`] of the CPU, where they are done when the call
-/// returns, or a [`Scope`] of a CUDA context, where they are queued.
-pub trait Queue: Begin {
-    /// Where the tensors of its operations are.
-    type Memory: Memory;
-}
-
-impl Begin for Context {
-    fn begin(&self) -> Result<Start<'_>> {
-        match self.inner.device {
-            Device::Cpu => Ok(Start { inner: &self.inner, stream: ptr::null_mut(), scope: None }),
-            Device::Cuda(_) => Err(Error::new(
-                ErrorKind::Device,
-                "operations of a CUDA context run in a scope: Context::scope",
-            )),
-        }
-    }
-}
-
-impl Queue for Context {
-    type Memory = Host;
-}
-
-impl Begin for Scope<'_, '_> {
-    fn begin(&self) -> Result<Start<'_>> {
-        let inner = &self.context.inner;
-        if let Some(primary) = &inner.primary {
-            // SAFETY: the promise of `Stream::from_raw`.
-            unsafe { primary.refuse_capture(self.stream.raw)? };
-        }
-        Ok(Start { inner, stream: self.stream.raw, scope: Some(self.id) })
-    }
-}
-
-impl<'scope> Queue for Scope<'scope, '_> {
-    type Memory = OnDevice<'scope>;
-}
-
-impl Start<'_> {
-    /// Fails if a state is of a scope on another stream that may still be writing it.
-    pub(crate) fn refuse_unfinished(&self, made_in: Option<u64>) -> Result<()> {
-        let open = |id: &u64| self.inner.scopes().open.contains(id);
-        match made_in.filter(|_| made_in != self.scope).filter(open) {
-            None => Ok(()),
-            Some(_) => Err(Error::new(
-                ErrorKind::State,
-                "raster_backward: saved is of a scope that is not over",
-            )),
-        }
     }
 }
