@@ -232,6 +232,36 @@ static void images_beyond_the_grid_are_refused(void **unused) {
     assert_non_null(strstr(gsc_last_error(), "the image is 100000 x 16, a CUDA device draws at"));
 }
 
+/* Everything is queued before the counts are waited for, once; then they are expected of the
+ * next frame. */
+static void drawing_waits_once_at_the_end(void **unused) {
+    static const int per_camera[] = {VIEW_, INTRINSICS, POSITION, BACKGROUND, WEIGHTS, COLORS};
+    gsc_raster_info found = {.struct_size = sizeof found};
+    (void)unused;
+    for (size_t i = 0; i < sizeof per_camera / sizeof per_camera[0]; ++i)
+        views[per_camera[i]].shape[0] = 1;
+    color.shape[0] = 1;
+    expect_ok(gsc_raster_forecast(context, &args, &found));
+    assert_int_equal(found.visible, 0);
+
+    info = (gsc_raster_info){.struct_size = sizeof info, .visible = 4, .intersections = 100};
+    expect_ok(gsc_raster_sizes(context, &args, &info));
+    memset(state_memory, 0, sizeof state_memory);
+    notes->event_waits = notes->launch_count = 0;
+    expect_ok(gsc_raster_draw(context, &args, &buffers, &outputs, &info, NULL));
+    assert_int_equal(notes->event_waits, 1);
+    assert_int_equal(launches_of("gsc_project"), 1);
+    assert_int_equal(launches_of("gsc_blend"), 1);
+    assert_int_equal(info.visible, 4); /* what the buffers are laid out for */
+    expect_ok(gsc_raster_forecast(context, &args, &found));
+    assert_true(found.visible >= 1 && found.visible < 4);
+
+    setenv("FAKE_CUDA_FAIL", "cuLaunchKernelEx=700", 1);
+    assert_int_equal(gsc_raster_draw(context, &args, &buffers, &outputs, &info, NULL),
+                     GSC_ERROR_CUDA);
+    assert_int_equal(gsc_last_error_cuda(), 700);
+}
+
 #undef TEST
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_context, close_context)
 
@@ -245,6 +275,7 @@ int main(void) {
         TEST(a_small_buffer_makes_bands),
         TEST(buffers_below_the_least_are_refused),
         TEST(images_beyond_the_grid_are_refused),
+        TEST(drawing_waits_once_at_the_end),
     };
     (void)cpu;
     (void)out;

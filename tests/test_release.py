@@ -140,7 +140,7 @@ def test_the_library_works_where_it_is_unpacked(released, tmp_path):
     flags = run("pkg-config", "--cflags", "--libs", "gsplat_c", env=environment).split()
     assert all(str(place) in flag for flag in flags if flag[:2] in ("-I", "-L"))
     program = tmp_path / "program"
-    run("cc", "-std=c11", ROOT / "examples/three_splats.c", *flags, "-o", program)
+    run("cc", "-std=c11", ROOT / "examples/c/three_splats.c", *flags, "-o", program)
     assert run(program, env=environment).startswith("P3 320 240 255")
 
 

@@ -1,0 +1,159 @@
+/* A frame in one call, in buffers for as much as was expected of it; on the CPU, where the
+ * two steps follow each other. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "raster_call.h"
+
+#include "library.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const raster_scene_options plain = {
+    .seed = 9, .width = 70, .height = 50, .cameras = 1, .gaussians = 80, .channels = 3};
+
+static gsc_context *context;
+static raster_call call; /* drawn in two steps */
+static float *color;     /* what came of them */
+static size_t color_bytes;
+
+static int open_call(void **unused) {
+    (void)unused;
+    context = library_context(2);
+    raster_call_open(&call, context, &plain, NULL);
+    color_bytes = scene_pixels(&call.s) * (size_t)call.s.channels * sizeof(gsc_real);
+    color = malloc(color_bytes);
+    assert_non_null(color);
+    memcpy(color, call.outputs.color->data, color_bytes);
+    memset(call.outputs.color->data, 0xff, color_bytes);
+    return 0;
+}
+
+static int close_call(void **unused) {
+    (void)unused;
+    free(color);
+    raster_call_close(&call);
+    gsc_context_free(context);
+    return 0;
+}
+
+static void expect_drawn(void) {
+    assert_memory_equal(color, call.outputs.color->data, color_bytes);
+    assert_true(tensors_guarded(&call.set));
+}
+
+/* Buffers and info for a frame of which so much is expected. */
+static gsc_raster_info expect_of_frame(int64_t visible, int64_t intersections) {
+    GSC_INIT(gsc_raster_info, info);
+    info.visible = visible;
+    info.intersections = intersections;
+    assert_int_equal(gsc_raster_sizes(context, &call.args, &info), GSC_OK);
+    call.buffers.intersections = tensors_bytes(&call.set, info.intersections_bytes);
+    call.buffers.scratch = tensors_bytes(&call.set, info.forward_scratch_bytes);
+    return info;
+}
+
+static gsc_status draw(gsc_raster_info *info) {
+    return gsc_raster_draw(context, &call.args, &call.buffers, &call.outputs, info, NULL);
+}
+
+/* ---------------------------------------------------------------------- tests */
+
+static void nothing_is_forecast_where_nothing_waits(void **unused) {
+    GSC_INIT(gsc_raster_info, info);
+    (void)unused;
+    info.visible = info.intersections = 7;
+    assert_int_equal(gsc_raster_forecast(context, &call.args, &info), GSC_OK);
+    assert_int_equal(info.visible, 0);
+    assert_int_equal(info.intersections, 0);
+    assert_int_equal(info.state_bytes, call.info.state_bytes);
+    assert_int_equal(draw(&info), GSC_ERROR_INVALID_ARGUMENT);
+    assert_string_equal(gsc_last_error(), "raster_draw: info->visible is 0: nothing is expected "
+                                          "of the frame, begin with project");
+}
+
+static void a_frame_as_expected_is_drawn(void **unused) {
+    gsc_raster_info info = expect_of_frame(call.info.visible, call.info.intersections);
+    (void)unused;
+    assert_int_equal(draw(&info), GSC_OK);
+    expect_drawn();
+    assert_int_equal(info.intersections, call.info.intersections);
+    assert_int_equal(info.intersections_min_bytes, call.info.intersections_min_bytes);
+    call.info = info;
+    call.buffers.scratch = NULL;
+    assert_int_equal(raster_call_backward(&call), GSC_OK);
+    assert_true(tensors_guarded(&call.set));
+}
+
+static void a_smaller_frame_is_drawn_too(void **unused) {
+    gsc_raster_info info = expect_of_frame(call.info.visible + 9, 3 * call.info.intersections);
+    (void)unused;
+    assert_int_equal(draw(&info), GSC_OK);
+    expect_drawn();
+}
+
+static void a_larger_frame_goes_on_with_render(void **unused) {
+    gsc_raster_info info = expect_of_frame(call.info.visible, call.info.intersections / 4);
+    (void)unused;
+    assert_int_equal(draw(&info), GSC_ERROR_BUFFER_TOO_SMALL);
+    assert_non_null(strstr(gsc_last_error(), "raster_draw: intersections has "));
+    assert_true(tensors_guarded(&call.set));
+    assert_int_equal(info.intersections, call.info.intersections);
+    assert_int_equal(info.intersections_bytes, call.info.intersections_bytes);
+    call.buffers.intersections = tensors_bytes(&call.set, info.intersections_bytes);
+    call.buffers.scratch = NULL;
+    assert_int_equal(
+        gsc_raster_render(context, &call.args, &call.buffers, &call.outputs, &info, NULL, NULL),
+        GSC_OK);
+    expect_drawn();
+}
+
+static void buffers_below_infos_sizes_are_refused(void **unused) {
+    gsc_raster_info info = expect_of_frame(call.info.visible, call.info.intersections);
+    (void)unused;
+    call.buffers.intersections = tensors_bytes(&call.set, info.intersections_bytes - 256);
+    assert_int_equal(draw(&info), GSC_ERROR_BUFFER_TOO_SMALL);
+    call.buffers.intersections = NULL;
+    assert_int_equal(draw(&info), GSC_ERROR_INVALID_ARGUMENT);
+}
+
+static void info_of_other_arguments_is_refused(void **unused) {
+    gsc_raster_info info = expect_of_frame(call.info.visible, call.info.intersections);
+    (void)unused;
+    info.layout ^= 1;
+    assert_int_equal(draw(&info), GSC_ERROR_STATE);
+    assert_int_equal(draw(NULL), GSC_ERROR_INVALID_ARGUMENT);
+}
+
+static void one_camera_only(void **unused) {
+    raster_scene_options two = plain;
+    raster_call other;
+    (void)unused;
+    two.cameras = 2;
+    raster_call_open(&other, context, &two, NULL);
+    assert_int_equal(
+        gsc_raster_draw(context, &other.args, &other.buffers, &other.outputs, &other.info, NULL),
+        GSC_ERROR_UNSUPPORTED);
+    assert_string_equal(gsc_last_error(), "raster_draw: view is of 2 cameras, expected one");
+    raster_call_close(&other);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_call, close_call)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(nothing_is_forecast_where_nothing_waits),
+        TEST(a_frame_as_expected_is_drawn),
+        TEST(a_smaller_frame_is_drawn_too),
+        TEST(a_larger_frame_goes_on_with_render),
+        TEST(buffers_below_infos_sizes_are_refused),
+        TEST(info_of_other_arguments_is_refused),
+        TEST(one_camera_only),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
