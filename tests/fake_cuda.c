@@ -38,6 +38,27 @@ fake_notes *fake_cuda(void) {
     return &notes;
 }
 
+int64_t fake_cuda_note(const char *name);
+int64_t fake_cuda_note(const char *name) {
+    int retained = 0;
+    for (int i = 0; i < DEVICES; i++) retained += notes.retained[i];
+    const int last = (notes.launch_count + FAKE_LAUNCHES - 1) % FAKE_LAUNCHES;
+    const struct {
+        const char *name;
+        int64_t value;
+    } known[] = {
+        {"launches", notes.launch_count},
+        {"launch_stream", (int64_t)(intptr_t)notes.launches[last].stream},
+        {"synchronisations", notes.synchronisations},
+        {"blocks", notes.blocks + notes.async_blocks},
+        {"retained", retained},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (strcmp(known[i].name, name) == 0) return known[i].value;
+    }
+    return -1;
+}
+
 /* ------------------------------------------------------------------ scripting */
 
 static int setting(const char *name, int otherwise) {

@@ -50,5 +50,7 @@ typedef struct fake_notes {
 } fake_notes;
 
 typedef fake_notes *fake_cuda_function(void);
+/* fake_cuda_note: one number by name, for tests that are not written in C; see its list. */
+typedef int64_t fake_cuda_note_function(const char *name);
 
 #endif

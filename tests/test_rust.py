@@ -1,5 +1,6 @@
 """The generated files of the Rust crates are what the header gives."""
 
+import re
 import sys
 
 from support import ROOT, run
@@ -7,3 +8,13 @@ from support import ROOT, run
 
 def test_bindings_are_up_to_date():
     run(sys.executable, ROOT / "tools/make_rust_bindings.py", "--check")
+
+
+def test_crates_have_the_version_of_the_library():
+    # What is built against a crate 1.N wants a library 1.N, as its build says.
+    crates = (ROOT / "bindings/rust/Cargo.toml").read_text()
+    library = (ROOT / "meson.build").read_text()
+    version = re.compile(r"""^\s*version\s*[=:]\s*["']([\d.]+)["']""", re.M)
+    assert version.search(crates).group(1) == version.search(library).group(1)
+    for name in ("gsplat-c", "gsplat-c-sys"):
+        assert "version.workspace = true" in (ROOT / f"bindings/rust/{name}/Cargo.toml").read_text()

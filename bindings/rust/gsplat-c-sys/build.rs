@@ -3,10 +3,6 @@
 
 use std::{env, process::Command};
 
-/// One release of the bindings works with every library of the same major and at least the
-/// same minor.
-const PACKAGE: [&str; 2] = ["gsplat_c >= 1.0", "gsplat_c < 2"];
-
 fn main() {
     for name in ["GSPLAT_C_LIB_DIR", "PKG_CONFIG", "PKG_CONFIG_PATH", "DOCS_RS"] {
         println!("cargo::rerun-if-env-changed={name}");
@@ -28,12 +24,17 @@ fn main() {
     }
 }
 
-/// What pkg-config says that linking takes.
+/// What pkg-config says that linking takes: a library of the bindings' major, and at least
+/// their minor.
 fn pkg_config() -> Result<String, String> {
+    let number = |name| env::var(name).unwrap_or_default().parse().unwrap_or(0);
+    let (major, minor): (u32, u32) =
+        (number("CARGO_PKG_VERSION_MAJOR"), number("CARGO_PKG_VERSION_MINOR"));
+    let package = [format!("gsplat_c >= {major}.{minor}"), format!("gsplat_c < {}", major + 1)];
     let program = env::var("PKG_CONFIG").unwrap_or_else(|_| "pkg-config".into());
     let output = Command::new(&program)
-        .args(["--libs"])
-        .args(PACKAGE)
+        .arg("--libs")
+        .args(package)
         .output()
         .map_err(|error| format!("{program} cannot be run: {error}"))?;
     if !output.status.success() {

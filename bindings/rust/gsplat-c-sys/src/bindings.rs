@@ -6,12 +6,15 @@ use core::marker::{PhantomData, PhantomPinned};
 /// An int, so that unknown codes stay valid values.
 pub type gsc_status = i32;
 pub const GSC_ABI_MAJOR: u32 = 1;
-pub const GSC_ABI_MINOR: u32 = 0;
+pub const GSC_ABI_MINOR: u32 = 1;
 pub const GSC_ABI_VERSION: u32 = GSC_ABI_MAJOR << 16 | GSC_ABI_MINOR;
+/// success
 pub const GSC_OK: i32 = 0;
 /// required field missing, value out of range
 pub const GSC_ERROR_INVALID_ARGUMENT: i32 = 1;
+/// of a tensor
 pub const GSC_ERROR_SHAPE: i32 = 2;
+/// of a tensor
 pub const GSC_ERROR_DTYPE: i32 = 3;
 /// not dense row-major, or misaligned
 pub const GSC_ERROR_LAYOUT: i32 = 4;
@@ -21,10 +24,13 @@ pub const GSC_ERROR_DEVICE: i32 = 5;
 pub const GSC_ERROR_ABI: i32 = 6;
 /// valid, but not in this build or on this device
 pub const GSC_ERROR_UNSUPPORTED: i32 = 7;
+/// of the host or the device
 pub const GSC_ERROR_OUT_OF_MEMORY: i32 = 8;
+/// one of the caller's
 pub const GSC_ERROR_BUFFER_TOO_SMALL: i32 = 9;
 /// CUDA driver missing or too old
 pub const GSC_ERROR_NO_DRIVER: i32 = 10;
+/// no device of that number
 pub const GSC_ERROR_NO_DEVICE: i32 = 11;
 /// no code for this GPU and no JIT possible
 pub const GSC_ERROR_NO_KERNEL_IMAGE: i32 = 12;
@@ -34,6 +40,7 @@ pub const GSC_ERROR_CUDA: i32 = 13;
 pub const GSC_ERROR_OVERFLOW: i32 = 14;
 /// saved state is of another call or build, or damaged
 pub const GSC_ERROR_STATE: i32 = 15;
+/// a fault of the library's own
 pub const GSC_ERROR_INTERNAL: i32 = 16;
 pub const GSC_LOG_ERROR: i32 = 1;
 pub const GSC_LOG_WARNING: i32 = 2;
@@ -60,6 +67,9 @@ pub const GSC_RASTER_COMPAT_3DGS: u32 = 64;
 /// CPU work always are; on CUDA devices the sums over
 /// pixels then take two passes, and more scratch
 pub const GSC_RASTER_DETERMINISTIC: u32 = 128;
+/// no backward will follow, which then takes less memory
+/// (since 1.1)
+pub const GSC_RASTER_FORWARD_ONLY: u32 = 1024;
 /// mean over the windows that lie inside the image only;
 /// an image smaller than the window is an error
 pub const GSC_SSIM_VALID: u32 = 1;
@@ -99,25 +109,29 @@ pub type gsc_log_fn = unsafe extern "C" fn(user: *mut c_void, level: i32, messag
 #[derive(Clone, Copy, Debug)]
 pub struct gsc_allocator {
     pub struct_size: usize,
+    /// handed to both, as it is
     pub user: *mut c_void,
     pub alloc: Option<unsafe extern "C" fn(user: *mut c_void, bytes: usize, alignment: usize, device: DLDevice, stream: *mut c_void) -> *mut c_void>,
     pub free: Option<unsafe extern "C" fn(user: *mut c_void, data: *mut c_void, bytes: usize, device: DLDevice, stream: *mut c_void)>,
 }
 descriptor!(gsc_allocator);
 
+/// What a context is made of.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct gsc_context_desc {
     pub struct_size: usize,
-    /// GSC_ABI_VERSION
+    /// GSC_ABI_VERSION; another major is refused
     pub abi_version: u32,
     /// GSC_CONTEXT_*
     pub flags: u32,
+    /// kDLCPU with id 0, or kDLCUDA
     pub device: DLDevice,
     /// copied; NULL: see above
     pub allocator: *const gsc_allocator,
     /// NULL: silent
     pub log: Option<gsc_log_fn>,
+    /// handed to log, as it is
     pub log_user: *mut c_void,
     /// most verbose level wanted; 0: GSC_LOG_WARNING
     pub log_level: i32,
@@ -126,6 +140,7 @@ pub struct gsc_context_desc {
 }
 descriptor!(gsc_context_desc);
 
+/// The largest sizes that calls take.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct gsc_limits {
@@ -150,7 +165,9 @@ pub struct gsc_raster_args {
     pub struct_size: usize,
     /// GSC_RASTER_*
     pub flags: u32,
+    /// of the image, pixels
     pub width: i32,
+    /// of the image, pixels
     pub height: i32,
     /// 0 to 4, with sh: the degree in use, sh may store more
     pub sh_degree: i32,
@@ -202,6 +219,7 @@ pub struct gsc_raster_args {
 }
 descriptor!(gsc_raster_args);
 
+/// Where results go.  Only what is wanted is computed.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct gsc_raster_outputs {
@@ -249,8 +267,11 @@ descriptor!(gsc_raster_outputs);
 #[derive(Clone, Copy, Debug)]
 pub struct gsc_raster_buffers {
     pub struct_size: usize,
+    /// info.state_bytes
     pub state: *const DLTensor,
+    /// info.intersections_bytes, or less: see gsc_raster_render
     pub intersections: *const DLTensor,
+    /// info's bytes for the step, or NULL
     pub scratch: *const DLTensor,
 }
 descriptor!(gsc_raster_buffers);
@@ -264,6 +285,7 @@ pub struct gsc_raster_info {
     pub layout: u64,
     /// pairs of a tile and a Gaussian that reaches it
     pub intersections: i64,
+    /// of all cameras
     pub state_bytes: usize,
     /// for the whole frame at once
     pub intersections_bytes: usize,
@@ -271,6 +293,7 @@ pub struct gsc_raster_info {
     pub intersections_min_bytes: usize,
     /// of the step that comes next
     pub forward_scratch_bytes: usize,
+    /// of gsc_raster_backward
     pub backward_scratch_bytes: usize,
     /// the most Gaussians that one camera sees, at least 1; 0: not known,
     /// every size is for all of them
@@ -308,6 +331,7 @@ pub struct gsc_raster_grads {
 }
 descriptor!(gsc_raster_grads);
 
+/// Outputs that are NULL are not wanted.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct gsc_knn_args {
@@ -331,6 +355,7 @@ pub struct gsc_knn_args {
 }
 descriptor!(gsc_knn_args);
 
+/// Both directions take the same struct; each reads and writes its own fields.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct gsc_ssim_args {
@@ -375,6 +400,7 @@ pub struct gsc_image_loss_args {
     pub struct_size: usize,
     /// GSC_SSIM_VALID
     pub flags: u32,
+    /// as in gsc_ssim_args
     pub window: i32,
     /// as in gsc_ssim_args
     pub sigma: f32,
@@ -406,6 +432,7 @@ pub struct gsc_image_loss_args {
 }
 descriptor!(gsc_image_loss_args);
 
+/// One parameter.  It and its moments are updated in place.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct gsc_adam_group {
@@ -417,6 +444,7 @@ pub struct gsc_adam_group {
     pub moment1: *const DLTensor,
     /// \[N, ..\], all one shape
     pub moment2: *const DLTensor,
+    /// learning rate
     pub lr: f32,
     /// 0: 0.9 and 0.999; negative: none
     pub beta1: f32,
@@ -424,18 +452,22 @@ pub struct gsc_adam_group {
     pub beta2: f32,
     /// 0: 1e-8; negative: none
     pub epsilon: f32,
+    /// see GSC_ADAM_DECOUPLED
     pub weight_decay: f32,
     /// 1, 2, ..; 0: no bias correction
     pub step: i32,
 }
 
+/// The groups of one step; all have the rows of visible, if it is given.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct gsc_adam_args {
     pub struct_size: usize,
     /// GSC_ADAM_*
     pub flags: u32,
+    /// elements of groups
     pub group_count: u32,
+    /// \[group_count\]
     pub groups: *const gsc_adam_group,
     /// sizeof(gsc_adam_group) of the caller
     pub group_stride: usize,
@@ -466,6 +498,7 @@ functions! {
     /// what the whole text needs (GSC_ERROR_BUFFER_TOO_SMALL if it was less).  Pass
     /// buffer NULL to ask only.
     fn gsc_device_report_json(device: DLDevice, buffer: *mut c_char, size: *mut usize) -> gsc_status;
+    /// The caller frees *context, which a failure sets to NULL.
     fn gsc_context_create(desc: *const gsc_context_desc, context: *mut *mut gsc_context) -> gsc_status;
     /// NULL is fine.  No call on the context may be in progress.
     fn gsc_context_free(context: *mut gsc_context);
@@ -490,6 +523,17 @@ functions! {
     /// (int64 scalar on the device; NULL: not reported) gets the number of bytes
     /// needed, else 0.
     fn gsc_raster_render(context: *mut gsc_context, args: *const gsc_raster_args, buffers: *const gsc_raster_buffers, outputs: *const gsc_raster_outputs, info: *const gsc_raster_info, overflow: *const DLTensor, stream: *mut c_void) -> gsc_status;
+    /// Both steps without a wait between them (since 1.1), in buffers that are there before the
+    /// frame is counted.  gsc_raster_forecast fills in info as gsc_raster_sizes does, with what
+    /// frames of this size that this context drew before let expect of visible and
+    /// intersections; both are 0, and project is the call to begin with, where nothing is
+    /// known, for several cameras, and on the CPU, where nothing waits.
+    /// gsc_raster_draw takes that info and buffers of its sizes, queues everything, then waits
+    /// until the frame is counted.  A frame that takes more than expected is
+    /// GSC_ERROR_BUFFER_TOO_SMALL and not drawn: info then is as project leaves it, and
+    /// gsc_raster_render with larger buffers goes on from there.
+    fn gsc_raster_forecast(context: *mut gsc_context, args: *const gsc_raster_args, info: *mut gsc_raster_info) -> gsc_status;
+    fn gsc_raster_draw(context: *mut gsc_context, args: *const gsc_raster_args, buffers: *const gsc_raster_buffers, outputs: *const gsc_raster_outputs, info: *mut gsc_raster_info, stream: *mut c_void) -> gsc_status;
     /// buffers: state and intersections as render left them, moved or copied as you like.
     fn gsc_raster_backward(context: *mut gsc_context, args: *const gsc_raster_args, buffers: *const gsc_raster_buffers, info: *const gsc_raster_info, grads: *const gsc_raster_grads, stream: *mut c_void) -> gsc_status;
     fn gsc_raster_forward(context: *mut gsc_context, args: *const gsc_raster_args, outputs: *const gsc_raster_outputs, saved: *mut *mut gsc_raster_saved, stream: *mut c_void) -> gsc_status;
@@ -499,10 +543,14 @@ functions! {
     /// visible: \[C, N\] bool or uint8, 1 where the mean lies between the near and the
     /// far plane.  Of args only view, means and the planes are read.
     fn gsc_mark_visible(context: *mut gsc_context, args: *const gsc_raster_args, visible: *const DLTensor, stream: *mut c_void) -> gsc_status;
+    /// Bytes of scratch for these args, whose tensors need no data.
     fn gsc_knn_scratch_bytes(context: *mut gsc_context, args: *const gsc_knn_args, bytes: *mut usize) -> gsc_status;
+    /// Writes the outputs that are given.
     fn gsc_knn(context: *mut gsc_context, args: *const gsc_knn_args, stream: *mut c_void) -> gsc_status;
+    /// Forward makes map and mean, backward the gradients by image and target.
     fn gsc_ssim_forward(context: *mut gsc_context, args: *const gsc_ssim_args, stream: *mut c_void) -> gsc_status;
     fn gsc_ssim_backward(context: *mut gsc_context, args: *const gsc_ssim_args, stream: *mut c_void) -> gsc_status;
     fn gsc_image_loss(context: *mut gsc_context, args: *const gsc_image_loss_args, stream: *mut c_void) -> gsc_status;
+    /// One step of every group.
     fn gsc_adam_step(context: *mut gsc_context, args: *const gsc_adam_args, stream: *mut c_void) -> gsc_status;
 }

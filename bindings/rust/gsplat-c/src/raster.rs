@@ -166,7 +166,7 @@ impl<'a, M: Memory> Scene<'a, M> {
         deterministic: GSC_RASTER_DETERMINISTIC,
     }
 
-    /// Renders.
+    /// Renders, and keeps nothing for gradients.
     pub fn render<Q: Queue<Memory = M>>(&self, queue: &Q, outputs: Outputs<'_, M>) -> Result<()> {
         self.run_forward(&queue.begin()?, &outputs, None)
     }
@@ -193,7 +193,10 @@ impl<'a, M: Memory> Scene<'a, M> {
         saved: Option<&mut *mut sys::gsc_raster_saved>,
     ) -> Result<()> {
         let views = Views::new();
-        let args = self.descriptor(&views);
+        let mut args = self.descriptor(&views);
+        if saved.is_none() {
+            args.flags |= sys::GSC_RASTER_FORWARD_ONLY;
+        }
         let outputs = outputs.descriptor(&views);
         let saved = saved.map_or(ptr::null_mut(), ptr::from_mut);
         start.inner.call(|api, context| {

@@ -68,6 +68,16 @@ fn rendered(context: &Context) -> Vec<f32> {
 }
 
 #[test]
+fn rendering_keeps_nothing_and_draws_the_same() {
+    let context = cpu();
+    let mut image = vec![f32::NAN; FLOATS];
+    let outputs = Outputs::new(TensorMut::new(&mut image, SIZE).unwrap());
+    scene(&MEANS).forward(&context, outputs).unwrap();
+    assert_eq!(image, rendered(&context));
+    assert!(image.iter().any(|&value| value > 0.5));
+}
+
+#[test]
 fn the_library_tells_what_it_is() {
     let library = Library::get().unwrap();
     assert_eq!(library.abi_version().0, 1);

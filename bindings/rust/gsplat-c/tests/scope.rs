@@ -8,44 +8,16 @@ use gsplat_c::{
     Stream,
 };
 use gsplat_c_sys::dl::SharedLibrary;
-use std::ffi::{CString, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, CString, c_char, c_void};
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Arc, Barrier, Mutex, MutexGuard, PoisonError};
 use std::{env, ptr, thread};
 
-/// The beginning of `fake_notes` in `tests/fake_cuda.h`.
-#[repr(C)]
-struct Notes {
-    launches: [Launch; 256],
-    copies: [[*mut c_void; 3]; 64],
-    launch_count: c_int,
-    copy_count: c_int,
-    pushes: c_int,
-    synchronisations: c_int,
-    event_waits: c_int,
-    functions: c_int,
-    attributes: c_int,
-    retained: [c_int; 8],
-    libraries: c_int,
-    pinned: c_int,
-    events: c_int,
-    blocks: c_int,
-    async_blocks: c_int,
-}
-
-#[repr(C)]
-struct Launch {
-    kernel: [c_char; 64],
-    dims: [c_uint; 6],
-    stream: *mut c_void,
-    context: *mut c_void,
-    args_bytes: usize,
-    args: [u8; 4096],
-}
+type NoteFunction = unsafe extern "C" fn(*const c_char) -> i64;
 
 /// The fake driver, for one test at a time: it is the process's.
 struct Fake {
-    notes: *const Notes,
+    note: NoteFunction,
     _alone: MutexGuard<'static, ()>,
 }
 
@@ -60,15 +32,14 @@ impl Fake {
         let path = CString::new(path.into_encoded_bytes()).unwrap();
         // SAFETY: the fake driver.
         let library = unsafe { SharedLibrary::open(&path) }.unwrap();
-        let notes = library.symbol(c"fake_cuda").expect("a real driver has no notes");
-        // SAFETY: `fake_cuda_function` of the header.
-        let notes: unsafe extern "C" fn() -> *const Notes = unsafe { std::mem::transmute(notes) };
+        let note = library.symbol(c"fake_cuda_note").expect("a real driver has no notes");
+        // SAFETY: `fake_cuda_note_function` of `tests/fake_cuda.h`.
+        let note = unsafe { std::mem::transmute::<ptr::NonNull<c_void>, NoteFunction>(note) };
         if Context::new(Device::Cuda(0)).is_err_and(|e| e.kind() == ErrorKind::Unsupported) {
             eprintln!("skipped: the library was built without CUDA");
             return None;
         }
-        // SAFETY: it takes nothing.
-        Some(Self { notes: unsafe { notes() }, _alone: alone })
+        Some(Self { note, _alone: alone })
     }
 
     fn context(&self) -> Context {
@@ -76,13 +47,15 @@ impl Fake {
     }
 
     /// What the driver has noted by now.
-    fn note(&self, field: fn(&Notes) -> c_int) -> c_int {
-        // SAFETY: the notes live as long as the process, and nothing runs at the moment.
-        field(unsafe { &*self.notes })
+    fn note(&self, name: &CStr) -> i64 {
+        // SAFETY: a string.
+        let value = unsafe { (self.note)(name.as_ptr()) };
+        assert!(value >= 0, "no note is called {name:?}");
+        value
     }
 
-    fn waits(&self) -> c_int {
-        self.note(|notes| notes.synchronisations)
+    fn waits(&self) -> i64 {
+        self.note(c"synchronisations")
     }
 
     /// Runs with a variable that the driver reads at every call.
@@ -114,7 +87,7 @@ fn operations_are_queued_on_the_stream_and_waited_for() {
     let context = fake.context();
     let (mut points, mut mean2) = (vec![0.0f32; 3000], vec![0.0f32; 1000]);
     let (points, mut mean2) = (memory(&mut points), memory(&mut mean2));
-    let (waits, launches) = (fake.waits(), fake.note(|notes| notes.launch_count));
+    let (waits, launches) = (fake.waits(), fake.note(c"launches"));
     context
         .scope(stream(77), |scope| {
             assert_eq!(scope.stream().as_raw().addr(), 77);
@@ -127,11 +100,8 @@ fn operations_are_queued_on_the_stream_and_waited_for() {
         })
         .unwrap();
     assert_eq!(fake.waits(), waits + 1);
-    let queued = fake.note(|notes| notes.launch_count);
-    assert!(queued > launches);
-    // SAFETY: see `note`.
-    let last = unsafe { &(&(*fake.notes).launches)[queued as usize - 1] };
-    assert_eq!(last.stream.addr(), 77);
+    assert!(fake.note(c"launches") > launches);
+    assert_eq!(fake.note(c"launch_stream"), 77);
 }
 
 #[test]
@@ -183,11 +153,11 @@ fn nothing_is_recorded_into_a_graph() {
     context
         .scope(Stream::LEGACY, |scope| {
             let points = scope.read(&points, [10, 3])?;
-            let launches = fake.note(|notes| notes.launch_count);
+            let launches = fake.note(c"launches");
             let run = || Knn::new(points).run(scope).unwrap_err();
             let error = fake.with("FAKE_CUDA_CAPTURING", "1", run);
             assert_eq!(error.kind(), ErrorKind::Unsupported);
-            assert_eq!(fake.note(|notes| notes.launch_count), launches);
+            assert_eq!(fake.note(c"launches"), launches);
             Ok(())
         })
         .unwrap();
@@ -240,9 +210,9 @@ fn a_state_is_of_use_after_its_scope() {
     let (mut first, mut second) = (Frame::vectors(), Frame::vectors());
     let (mut first, mut second) = (Frame::new(&mut first), Frame::new(&mut second));
     let saved = context.scope(stream(5), |scope| first.run(scope, None)).unwrap();
-    let launches = fake.note(|notes| notes.launch_count);
+    let launches = fake.note(c"launches");
     context.scope(stream(6), |scope| second.run(scope, Some(&saved))).unwrap();
-    assert!(fake.note(|notes| notes.launch_count) > launches);
+    assert!(fake.note(c"launches") > launches);
 }
 
 #[test]
@@ -267,7 +237,7 @@ fn a_state_of_an_open_scope_is_for_that_scope() {
 fn a_state_that_is_dropped_in_a_scope_is_freed_after_it() {
     let Some(fake) = Fake::get() else { return };
     let context = fake.context();
-    let blocks = || fake.note(|notes| notes.blocks + notes.async_blocks);
+    let blocks = || fake.note(c"blocks");
     let before = blocks();
     let mut vectors = Frame::vectors();
     let mut frame = Frame::new(&mut vectors);
@@ -288,7 +258,7 @@ fn a_state_that_is_dropped_in_a_scope_is_freed_after_it() {
 fn a_scope_that_began_later_does_not_hold_a_dropped_state() {
     let Some(fake) = Fake::get() else { return };
     let context = fake.context();
-    let blocks = || fake.note(|notes| notes.blocks + notes.async_blocks);
+    let blocks = || fake.note(c"blocks");
     let before = blocks();
     let mut vectors = Frame::vectors();
     let mut frame = Frame::new(&mut vectors);
@@ -322,7 +292,7 @@ fn a_scope_that_began_later_does_not_hold_a_dropped_state() {
 #[test]
 fn a_context_gives_back_what_it_retained() {
     let Some(fake) = Fake::get() else { return };
-    let retained = || fake.note(|notes| notes.retained.iter().sum());
+    let retained = || fake.note(c"retained");
     let before = retained();
     let context = fake.context();
     assert!(retained() > before);
@@ -362,7 +332,7 @@ fn dlpack_tensors_on_devices_are_imported() {
         unsafe { Managed::from_owner(data, pointer, Device::Cuda(1), shape) }
     };
     let (points, mut mean2) = (on_device(30, vec![10, 3]), on_device(10, vec![10]));
-    let launches = fake.note(|notes| notes.launch_count);
+    let launches = fake.note(c"launches");
     let context = fake.context();
     context
         .scope(Stream::PER_THREAD, |scope| {
@@ -372,7 +342,7 @@ fn dlpack_tensors_on_devices_are_imported() {
             Ok(())
         })
         .unwrap();
-    assert!(fake.note(|notes| notes.launch_count) > launches);
+    assert!(fake.note(c"launches") > launches);
     let on_host = Managed::from(vec![0.0f32; 3]);
     let refused = context.scope(Stream::LEGACY, |scope| scope.import(&on_host).map(|_| ()));
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::Device);
