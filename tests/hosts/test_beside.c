@@ -57,7 +57,7 @@ static void assert_names_are_global(void) {
 static void neither_calls_the_other(void **state) {
     opened_library library;
     other o = {0};
-    int threads = process_threads();
+    int threads = process_threads_settle(1);
     (void)state;
     if (!ours_comes_first) open_other(&o);
     assert_true(library_open(&library, LIBRARY, RTLD_NOW | RTLD_GLOBAL));

@@ -23,7 +23,7 @@ static void open_both(opened_library *a, opened_library *b, int mode) {
 
 /* In every order of creation, use and freeing. */
 static void use_in_turns(int mode) {
-    int threads = process_threads();
+    int threads = process_threads_settle(1);
     opened_library a, b;
     open_both(&a, &b, mode);
     gsc_context *of_a = library_context(&a, THREADS), *of_b = library_context(&b, THREADS);

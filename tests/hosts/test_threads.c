@@ -41,7 +41,7 @@ static void run_and_check(user *users, int count) {
 }
 
 static void one_after_the_other(void **state) {
-    int threads = process_threads();
+    int threads = process_threads_settle(1);
     (void)state;
     for (int round = 0; round < rounds(ROUNDS); round++) {
         user own = {.library = &library};
@@ -51,7 +51,7 @@ static void one_after_the_other(void **state) {
 }
 
 static void all_on_one_context(void **state) {
-    int threads = process_threads();
+    int threads = process_threads_settle(1);
     gsc_context *context = library_context(&library, THREADS);
     (void)state;
     for (int round = 0; round < rounds(ROUNDS); round++) {
@@ -68,7 +68,7 @@ static void all_on_one_context(void **state) {
 }
 
 static void a_context_outlives_its_maker(void **state) {
-    int threads = process_threads();
+    int threads = process_threads_settle(1);
     (void)state;
     for (int round = 0; round < rounds(ROUNDS); round++) {
         user maker = {.library = &library, .keep = true};

@@ -16,7 +16,7 @@ static void assert_gone(int threads) {
 }
 
 static void opened_and_closed(void **state) {
-    int threads = process_threads();
+    int threads = process_threads_settle(1);
     (void)state;
     for (int round = 0; round < rounds(ROUNDS); round++) {
         opened_library library;
@@ -29,7 +29,7 @@ static void opened_and_closed(void **state) {
 }
 
 static void used_and_closed(void **state) {
-    int threads = process_threads();
+    int threads = process_threads_settle(1);
     uint64_t expected = 0;
     (void)state;
     for (int round = 0; round < rounds(ROUNDS); round++) {
@@ -50,7 +50,7 @@ static void used_and_closed(void **state) {
 
 /* Whatever it keeps for the life of the process is in its own memory. */
 static void asked_and_closed(void **state) {
-    int threads = process_threads();
+    int threads = process_threads_settle(1);
     (void)state;
     for (int round = 0; round < rounds(ROUNDS); round++) {
         opened_library library;
@@ -91,7 +91,7 @@ static void *use_and_stay(void *arg) {
 }
 
 static void closed_before_its_users_end(void **state) {
-    int threads = process_threads();
+    int threads = process_threads_settle(1);
     (void)state;
     for (int round = 0; round < rounds(ROUNDS); round++) {
         opened_library library;
@@ -133,7 +133,7 @@ static void *open_and_use(void *arg) {
 
 /* The loader counts: it goes away with the last. */
 static void opened_by_threads_at_once(void **state) {
-    int threads = process_threads();
+    int threads = process_threads_settle(1);
     (void)state;
     for (int round = 0; round < rounds(ROUNDS); round++) {
         pthread_t handles[3];
