@@ -1,8 +1,17 @@
 """Random scenes and every kind of call that the rasterizer knows."""
 
 import math
+import os
 
 import numpy as np
+
+# A sanitizer that follows every access takes minutes for a scene of thousands.
+SCALE = float(os.environ.get("GSPLAT_C_TEST_SCALE", "1"))
+
+
+def some(count):
+    """As many, or the share of them that $GSPLAT_C_TEST_SCALE asks for."""
+    return max(1, round(count * SCALE))
 
 
 def look_at(eye, target=(0, 0, 0)):
@@ -50,12 +59,14 @@ def cases():
     every_pixel = ("color", "alpha", "depth", "inv_depth", "median_depth")
     per_gaussian = ("radii", "means2d", "depths", "conics", "opacities")
     rng = np.random.default_rng(7)
+    n = some(3000)
     for degree in range(5):
-        yield f"sh{degree}", ({**gaussians(3000, degree), **camera(200, 136),
-                               "sh": sh(3000, degree, 5), "sh_degree": degree},
+        yield f"sh{degree}", ({**gaussians(n, degree), **camera(200, 136),
+                               "sh": sh(n, degree, 5), "sh_degree": degree},
                               ("color", "alpha") + per_gaussian)
-    basic = {**gaussians(4000, 11), **camera(257, 131, off_centre=True)}
-    colors = rng.random((4000, 3)).astype(np.float32)
+    n = some(4000)
+    basic = {**gaussians(n, 11), **camera(257, 131, off_centre=True)}
+    colors = rng.random((n, 3)).astype(np.float32)
     background = np.array([0.2, 0.5, 0.9], np.float32)
     yield "colors", ({**basic, "colors": colors, "background": background}, ("color",))
     yield "depths", ({**basic, "colors": colors}, ("color", "alpha", "depth", "inv_depth"))
@@ -66,32 +77,36 @@ def cases():
     yield "pixel_last", ({**basic, "colors": colors, "pixel_last": True}, ("color",))
     for channels in (1, 2, 4, 8, 17, 64):
         yield f"channels{channels}", (
-            {**basic, "colors": rng.random((4000, channels)).astype(np.float32)}, every_pixel)
-    three = {**gaussians(2500, 13), **camera(150, 100, 3)}
-    yield "cameras", ({**three, "sh": sh(2500, 2, 6), "sh_degree": 2}, ("color", "alpha", "radii"))
+            {**basic, "colors": rng.random((n, channels)).astype(np.float32)}, every_pixel)
+    few = some(2500)
+    three = {**gaussians(few, 13), **camera(150, 100, 3)}
+    yield "cameras", ({**three, "sh": sh(few, 2, 6), "sh_degree": 2}, ("color", "alpha", "radii"))
     yield "camera_colors", (
-        {**three, "colors": rng.random((3, 2500, 3)).astype(np.float32),
+        {**three, "colors": rng.random((3, few, 3)).astype(np.float32),
          "background": rng.random((3, 3)).astype(np.float32)}, ("color", "depth"))
-    covariances = np.einsum("nij,nkj->nik", *[rng.standard_normal((4000, 3, 3)) * 0.07] * 2)
+    covariances = np.einsum("nij,nkj->nik", *[rng.standard_normal((n, 3, 3)) * 0.07] * 2)
     upper = covariances[:, [0, 0, 0, 1, 1, 2], [0, 1, 2, 1, 2, 2]].astype(np.float32)
     shapeless = {k: v for k, v in basic.items() if k not in ("scales", "rotations")}
     yield "covariances", ({**shapeless, "covariances": upper, "colors": colors}, ("color",))
-    split = sh(4000, 3, 8)
+    split = sh(n, 3, 8)
     yield "split", ({**basic, "sh": np.ascontiguousarray(split[:, 1:]),
                      "sh_dc": np.ascontiguousarray(split[:, :1]), "sh_degree": 3}, ("color",))
-    yield "large", ({**gaussians(60000, 17, size=0.03), **camera(640, 480),
-                     "sh": sh(60000, 3, 9), "sh_degree": 3}, ("color", "alpha"))
+    many = some(60000)
+    yield "large", ({**gaussians(many, 17, size=0.03), **camera(640, 480),
+                     "sh": sh(many, 3, 9), "sh_degree": 3}, ("color", "alpha"))
     # So many bins that some lists are long and others are not, whatever the device.
-    wide = {**gaussians(50000, 23, size=0.02), **camera(1920, 1080)}
-    wide["means"][:30000] = wide["means"][:30000] * 0.12 + np.float32([0.5, 0.2, 0])
-    wide["opacities"][:30000] *= 0.2
-    wide["colors"] = rng.random((50000, 3)).astype(np.float32)
+    many, crowd = some(50000), some(30000)
+    wide = {**gaussians(many, 23, size=0.02), **camera(1920, 1080)}
+    wide["means"][:crowd] = wide["means"][:crowd] * 0.12 + np.float32([0.5, 0.2, 0])
+    wide["opacities"][:crowd] *= 0.2
+    wide["colors"] = rng.random((many, 3)).astype(np.float32)
     yield "crowd", (wide, ("color",))
     yield "crowd_depths", (wide, ("color", "alpha", "depth", "inv_depth"))
     yield "statistics", ({**basic, "colors": colors,
                           "pixel_weights": rng.random((131, 257)).astype(np.float32)},
                          ("color", "touched", "weight_sum", "weight_count", "weight_blend",
                           "weight_distance"))
+    few = some(500)
     for width, height in ((1, 1), (16, 16), (17, 1), (333, 17)):
-        yield f"size{width}x{height}", ({**gaussians(500, 19), **camera(width, height),
-                                         "sh": sh(500, 1, 3), "sh_degree": 1}, ("color", "alpha"))
+        yield f"size{width}x{height}", ({**gaussians(few, 19), **camera(width, height),
+                                         "sh": sh(few, 1, 3), "sh_degree": 1}, ("color", "alpha"))

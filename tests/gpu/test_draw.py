@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import to_cuda
-from scenes import camera, cases, gaussians, look_at, sh
+from scenes import camera, cases, gaussians, look_at, sh, some
 from steps import Steps, message
 
 import gsplat_c
@@ -35,6 +35,7 @@ def calls(monkeypatch):
 
 def scene(count=3000, seed=1, size=0.08):
     """A scene with an image size of its own, of which no frame was drawn yet."""
+    count = some(count)
     args = {**gaussians(count, seed, size=size), **camera(next(WIDTHS), 136), "sh": sh(count, 2, 5)}
     return to_cuda(args)
 

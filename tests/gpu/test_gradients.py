@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import relative
-from scenes import camera, gaussians
+from scenes import camera, gaussians, some
 
 import gsplat_c
 
@@ -17,6 +17,7 @@ PLAIN = ("means", "opacities", "scales", "rotations", "covariances", "colors", "
 def scene(count=1003, cameras=1, spread=1.5, **options):
     """options: degree, stored, split; channels, own; covariances; position."""
     rng = np.random.default_rng(count)
+    count = some(count)
     args = {**gaussians(count, 5, spread=spread, size=0.06), **camera(120, 72, cameras)}
     if "channels" in options:
         shape = (count, options["channels"])
