@@ -3,7 +3,7 @@
  * The step is bound by memory: 28 bytes of an element are moved for about twelve
  * operations.  A thread takes four neighbouring elements in one load an array, and memory
  * of four hidden elements is not touched. */
-#include "adam_kernels.h"
+#include "adam.cuh"
 #include "device.cuh"
 
 #define ELEMENTS 4
@@ -45,14 +45,12 @@ static __device__ __forceinline__ uint32_t wanted_elements(const gsc_k_adam &arg
     return wanted;
 }
 
-static __device__ __forceinline__ void step_element(const gsc__gpu_adam_group &c, bool wanted,
+static __device__ __forceinline__ void step_element(const gsc__gpu_adam_group &group, bool wanted,
                                                     float gradient, float &parameter,
                                                     float &moment1, float &moment2) {
-    const float g = c.decay != 0.0f ? gradient + c.decay * parameter : gradient;
-    const float m = c.beta1 * moment1 + c.complement1 * g;
-    const float v = c.beta2 * moment2 + c.complement2 * (g * g);
-    const float next = c.keep * parameter - c.step_size * m / (sqrtf(v) * c.root_scale + c.epsilon);
-    parameter = wanted ? next : parameter;
+    float p = parameter, m = moment1, v = moment2;
+    gsc__adam_element(group.constants, gradient, p, m, v);
+    parameter = wanted ? p : parameter;
     moment1 = wanted ? m : moment1;
     moment2 = wanted ? v : moment2;
 }

@@ -8,6 +8,7 @@
 #define GSC_KERNELS_H
 
 #include "../src/camera_math.h"
+#include "adam_kernels.h"
 
 /* One block: host values into device memory, few enough for the 4 KiB of parameters. */
 #define GSC__WRITE_BLOCK 256
@@ -124,17 +125,18 @@ typedef struct gsc_k_project {
     int64_t gaussians;
     float scale_modifier, radius_clip;
     int32_t channels, sh_degree, sh_coefficients, prefiltered;
-    const float *means;       /* [N, 3] */
-    const float *opacities;   /* [N] */
-    const float *scales;      /* [N, 3] or NULL */
-    const float *rotations;   /* [N, 4] */
-    const float *covariances; /* [N, 6] */
-    const float *colors;      /* [N, channels] or NULL */
-    const float *sh;          /* [N, sh_coefficients, 3] */
-    const float *sh_dc;       /* [N, 3] or NULL */
-    uint32_t *pairs;          /* [pieces] bins that its visible Gaussians reach */
-    uint32_t record_pieces;   /* at most GSC__RECORD_PIECES: a block's */
-    gsc_k_plan_bands plan;    /* rounds other than 1: not by records */
+    int32_t log_scales, logit_opacities; /* what is stored */
+    const float *means;                  /* [N, 3] */
+    const float *opacities;              /* [N] */
+    const float *scales;                 /* [N, 3] or NULL */
+    const float *rotations;              /* [N, 4] */
+    const float *covariances;            /* [N, 6] */
+    const float *colors;                 /* [N, channels] or NULL */
+    const float *sh;                     /* [N, sh_coefficients, 3] */
+    const float *sh_dc;                  /* [N, 3] or NULL */
+    uint32_t *pairs;                     /* [pieces] bins that its visible Gaussians reach */
+    uint32_t record_pieces;              /* at most GSC__RECORD_PIECES: a block's */
+    gsc_k_plan_bands plan;               /* rounds other than 1: not by records */
     /* outputs of this camera or NULL */
     int32_t *radii; /* [N, radii_axes] */
     int32_t radii_axes;
@@ -352,10 +354,30 @@ typedef struct gsc_k_unproject {
     const float *means, *opacities, *scales, *rotations, *covariances, *sh, *sh_dc;
     const float *sums; /* [room, GSC__SUMS] */
     bool has_sh, ndc;
+    bool log_scales, logit_opacities; /* what is stored, and differentiated by */
     uint32_t gradients, sh_gradients;
     gsc__gpu_gradient gradient[GSC__GRADIENTS_MAX], sh_gradient[2];
     double *shares; /* [blocks, GSC__CAMERA_SHARES] or NULL */
 } gsc_k_unproject;
+
+/* A parameter that is stepped in place of its gradient, which would be laid out the same. */
+typedef struct gsc__gpu_step {
+    float *parameter, *moment1, *moment2; /* [N, width] */
+    uint32_t width, used, result;         /* as in gsc__gpu_gradient */
+    bool harmonics;                       /* result is of the basis */
+    bool vectors;                         /* rows are of whole 16-byte pieces */
+    gsc__gpu_adam_constants constants;
+} gsc__gpu_step;
+
+/* The same, and then steps of the visible Gaussians' parameters. */
+#define GSC__STEPS_MAX 8
+typedef struct gsc_k_unproject_step {
+    gsc_k_unproject unproject;
+    const int32_t *radii; /* [N, radii_axes] a row is stepped where one is not 0; NULL: all are */
+    int32_t radii_axes;
+    uint32_t steps;
+    gsc__gpu_step step[GSC__STEPS_MAX];
+} gsc_k_unproject_step;
 
 /* One block: adds the shares, in a fixed order, to the gradients by view and position. */
 #define GSC__CAMERA_GRAD_BLOCK (64 * GSC__CAMERA_SHARES)

@@ -188,7 +188,10 @@ static __device__ bool project_gaussian(const gsc_k_project &args, const gsc__ca
         gsc__project_covariance(args.covariances + 6 * i, p);
     } else {
         float scale[3];
-        for (int j = 0; j < 3; ++j) scale[j] = args.scale_modifier * args.scales[3 * i + j];
+        for (int j = 0; j < 3; ++j) {
+            const float stored = args.scales[3 * i + j];
+            scale[j] = args.scale_modifier * (args.log_scales ? gsc__exp(stored) : stored);
+        }
         gsc__project_axes(&camera, scale, args.rotations + 4 * i, p);
     }
     return gsc__blur(&camera, p) && gsc__finite(p->mean[0]) && gsc__finite(p->mean[1]);
@@ -223,6 +226,7 @@ static __device__ bool make_record(const gsc_k_project &args, const gsc__camera 
                                    gsc__gpu_record *record, gsc__projection *p, float radii[2],
                                    float *opacity) {
     *opacity = args.opacities[i];
+    if (args.logit_opacities) *opacity = gsc__sigmoid(*opacity);
     if (!project_gaussian(args, camera, i, p)) return false;
     *opacity *= p->compensation;
     record->mean[0] = p->mean[0];

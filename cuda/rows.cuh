@@ -104,6 +104,13 @@ static __device__ __forceinline__ void gsc__add_rows(const gsc__rows &rows, floa
     }
 }
 
+/* The gradient by a coefficient and a channel; rounded before anything is done with it. */
+static __device__ __forceinline__ float gsc__harmonic(const float *basis, const float *color,
+                                                      uint32_t at, uint32_t element) {
+    const uint32_t k = element / 3;
+    return __fmul_rn(basis[at + k], color[at + element - 3 * k]);
+}
+
 /* Every thread of the block calls it. */
 template <typename value_of>
 static __device__ __forceinline__ void

@@ -202,3 +202,22 @@ extern "C" __global__ void __launch_bounds__(GSC__FINISH_BLOCK)
                 gsc__from_fixed((int64_t)args.fixed[i], __float_as_uint(args.sums[i]));
     }
 }
+
+/* Sum over the pixels of final T times the gradient by a channel: one block a channel. */
+extern "C" __global__ void __launch_bounds__(1024)
+    gsc_background_grad(const __grid_constant__ gsc_k_background_grad args) {
+    gsc__begin_kernel();
+    __shared__ double warps[32];
+    const int32_t c = (int32_t)blockIdx.x;
+    const float *g = args.pixel_last ? args.by_color + c : args.by_color + c * args.pixels;
+    const int64_t step = args.pixel_last ? args.channels : 1;
+    double sum = 0;
+    for (int64_t i = threadIdx.x; i < args.pixels; i += 1024)
+        sum += (double)args.final_t[i] * (double)g[i * step];
+    for (int s = 16; s; s /= 2) sum += __shfl_xor_sync(GSC__ALL_LANES, sum, s);
+    if (gsc__lane() == 0) warps[threadIdx.x >> 5] = sum;
+    __syncthreads();
+    if (threadIdx.x) return;
+    for (int w = 1; w < 32; ++w) sum += warps[w];
+    args.by_background[c] += (float)sum;
+}

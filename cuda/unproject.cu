@@ -2,7 +2,7 @@
  * to its share of the camera's.  Everything but the sums is computed again: cheaper than
  * having stored it. */
 #include "../src/splat_grad.h"
-#include "rows.cuh"
+#include "steps.cuh"
 
 /* Rows of results, one a thread; before that a row holds the Gaussian's SH coefficients.
  * An odd number of 16-byte pieces, so that those of neighbours are in different banks. */
@@ -16,7 +16,8 @@ typedef struct block_memory {
 } block_memory;
 
 typedef struct gaussian {
-    float mean[3], scale[3], rotation[4], opacity;
+    float mean[3], scale[3], rotation[4];
+    float opacity; /* as stored */
 } gaussian;
 
 static __device__ __forceinline__ gsc__gpu_record load_record(const gsc__gpu_record *from) {
@@ -40,8 +41,9 @@ static __device__ void splat_grad(const gsc__gpu_record &record, const float *m,
     out->depth = depth;
 }
 
+/* Not through the read-only cache: the kernel may write them afterwards. */
 static __device__ __forceinline__ void load(const float *from, int count, float *to) {
-    for (int k = 0; k < count; ++k) to[k] = __ldg(from + k);
+    for (int k = 0; k < count; ++k) to[k] = from[k];
 }
 
 static __device__ __forceinline__ void load_sums(const float *from, float m[GSC__SUMS]) {
@@ -55,8 +57,8 @@ static __device__ __forceinline__ void load_sums(const float *from, float m[GSC_
 }
 
 static __device__ __forceinline__ float4 load4(const float *from) {
-    if (((uint64_t)from & 15) == 0) return __ldg((const float4 *)from);
-    return make_float4(__ldg(from), __ldg(from + 1), __ldg(from + 2), __ldg(from + 3));
+    if (((uint64_t)from & 15) == 0) return *(const float4 *)from;
+    return make_float4(from[0], from[1], from[2], from[3]);
 }
 
 /* ------------------------------------------------------------------- geometry */
@@ -66,6 +68,7 @@ static __device__ __forceinline__ void geometry_grad(const gsc_k_unproject &args
                                                      const gaussian &in, gsc__splat_grad *splat,
                                                      gsc__gaussian_grad *g) {
     gsc__projection p;
+    const float opacity = args.logit_opacities ? gsc__sigmoid(in.opacity) : in.opacity;
     gsc__to_camera(&camera, in.mean, p.point);
     gsc__project_mean(&camera, in.mean, &p);
     gsc__project_jacobian(&camera, &p);
@@ -75,23 +78,26 @@ static __device__ __forceinline__ void geometry_grad(const gsc_k_unproject &args
         load(args.covariances + 6 * i, 6, covariance);
         gsc__project_covariance(covariance, &p);
         if (!gsc__blur(&camera, &p)) return;
-        gsc__project_grad(&camera, in.mean, 0, 0, args.scale_modifier, in.opacity, &p, splat, g);
+        gsc__project_grad(&camera, in.mean, 0, 0, args.scale_modifier, opacity, &p, splat, g);
     } else {
         float scale[3];
         for (int j = 0; j < 3; ++j) scale[j] = args.scale_modifier * in.scale[j];
         gsc__project_axes(&camera, scale, in.rotation, &p);
         if (!gsc__blur(&camera, &p)) return;
-        gsc__project_grad(&camera, in.mean, in.scale, in.rotation, args.scale_modifier, in.opacity,
-                          &p, splat, g);
+        gsc__project_grad(&camera, in.mean, in.scale, in.rotation, args.scale_modifier, opacity, &p,
+                          splat, g);
+        for (int j = 0; j < 3 && args.log_scales; ++j) g->scale[j] *= in.scale[j];
     }
+    if (args.logit_opacities) g->opacity *= gsc__sigmoid_grad(in.opacity);
 }
 
 static __device__ __forceinline__ void load_gaussian(const gsc_k_unproject &args, int64_t i,
                                                      gaussian *in) {
     load(args.means + 3 * i, 3, in->mean);
-    in->opacity = __ldg(args.opacities + i);
+    in->opacity = args.opacities[i];
     if (args.covariances) return;
     load(args.scales + 3 * i, 3, in->scale);
+    for (int j = 0; j < 3 && args.log_scales; ++j) in->scale[j] = gsc__exp(in->scale[j]);
     const float4 q = load4(args.rotations + 4 * i);
     in->rotation[0] = q.x;
     in->rotation[1] = q.y;
@@ -277,8 +283,8 @@ static __device__ __forceinline__ void put_results(const gsc_k_unproject &args,
         const uint32_t used = out.used;
         const float *basis = results + out.result, *color = results + GSC__RESULT_COLOR;
         gsc__put_rows(rows, out, [=](uint32_t slot, uint32_t element) {
-            const uint32_t at = slot * GSC__RESULT_SIZE, k = element / 3;
-            return element < used ? basis[at + k] * color[at + element - 3 * k] : 0.0f;
+            return element < used ? gsc__harmonic(basis, color, slot * GSC__RESULT_SIZE, element)
+                                  : 0.0f;
         });
     }
     for (uint32_t i = 0; i < args.gradients; ++i) {
@@ -290,11 +296,11 @@ static __device__ __forceinline__ void put_results(const gsc_k_unproject &args,
 }
 
 /* Rows are taken in runs whose records are at most as many as the threads: all at once
- * where few are visible, else as many rows as there are threads. */
-extern "C" __global__ void __launch_bounds__(GSC__UNPROJECT_BLOCK, 4)
-    gsc_unproject(const __grid_constant__ gsc_k_unproject args) {
-    gsc__begin_kernel();
-    __shared__ block_memory memory;
+ * where few are visible, else as many rows as there are threads.  put(rows): what to do with
+ * a run's results; all threads call it. */
+template <typename put_rows>
+static __device__ __forceinline__ void unproject_piece(const gsc_k_unproject &args,
+                                                       block_memory &memory, const put_rows &put) {
     const gsc__gpu_frame &frame = args.frame;
     uint32_t at = min(frame.firsts[blockIdx.x], frame.room);
     const uint32_t end = min(frame.firsts[blockIdx.x + 1], frame.room);
@@ -321,7 +327,7 @@ extern "C" __global__ void __launch_bounds__(GSC__UNPROJECT_BLOCK, 4)
         if (mine) slots[index - rows.first] = (uint8_t)threadIdx.x;
         unproject_record(args, record, mine, &memory);
         __syncthreads();
-        put_results(args, rows, (const float *)memory.rows);
+        put(rows);
         __syncthreads();
         at += rows.visible;
     }
@@ -330,6 +336,29 @@ extern "C" __global__ void __launch_bounds__(GSC__UNPROJECT_BLOCK, 4)
         for (int w = 0; w < GSC__UNPROJECT_BLOCK / 32; ++w) sum += memory.shares[w][threadIdx.x];
         args.shares[(int64_t)blockIdx.x * GSC__CAMERA_SHARES + threadIdx.x] = sum;
     }
+}
+
+extern "C" __global__ void __launch_bounds__(GSC__UNPROJECT_BLOCK, 4)
+    gsc_unproject(const __grid_constant__ gsc_k_unproject args) {
+    gsc__begin_kernel();
+    __shared__ block_memory memory;
+    unproject_piece(args, memory, [&](const gsc__rows &rows) {
+        put_results(args, rows, (const float *)memory.rows);
+    });
+}
+
+extern "C" __global__ void __launch_bounds__(GSC__UNPROJECT_BLOCK, 4)
+    gsc_unproject_step(const __grid_constant__ gsc_k_unproject_step args) {
+    gsc__begin_kernel();
+    __shared__ block_memory memory;
+    __shared__ gsc__stepped stepped;
+    unproject_piece(args.unproject, memory, [&](const gsc__rows &rows) {
+        const float *results = (const float *)memory.rows;
+        put_results(args.unproject, rows, results);
+        gsc__list_stepped(args, rows, &stepped);
+        for (uint32_t i = 0; i < args.steps; ++i)
+            gsc__step_parameter(args.step[i], rows, stepped, results);
+    });
 }
 
 extern "C" __global__ void __launch_bounds__(GSC__CLEAR_BLOCK)
@@ -369,23 +398,4 @@ extern "C" __global__ void __launch_bounds__(GSC__CAMERA_GRAD_BLOCK)
                 g -= (double)args.camera->rotation[i][j] * sums[12 + j];
             args.by_view[args.row_major ? 4 * i + k : 4 * k + i] += (float)g;
         }
-}
-
-/* Sum over the pixels of final T times the gradient by a channel: one block a channel. */
-extern "C" __global__ void __launch_bounds__(1024)
-    gsc_background_grad(const __grid_constant__ gsc_k_background_grad args) {
-    gsc__begin_kernel();
-    __shared__ double warps[32];
-    const int32_t c = (int32_t)blockIdx.x;
-    const float *g = args.pixel_last ? args.by_color + c : args.by_color + c * args.pixels;
-    const int64_t step = args.pixel_last ? args.channels : 1;
-    double sum = 0;
-    for (int64_t i = threadIdx.x; i < args.pixels; i += 1024)
-        sum += (double)args.final_t[i] * (double)g[i * step];
-    for (int s = 16; s; s /= 2) sum += __shfl_xor_sync(GSC__ALL_LANES, sum, s);
-    if (gsc__lane() == 0) warps[threadIdx.x >> 5] = sum;
-    __syncthreads();
-    if (threadIdx.x) return;
-    for (int w = 1; w < 32; ++w) sum += warps[w];
-    args.by_background[c] += (float)sum;
 }

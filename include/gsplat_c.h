@@ -1,5 +1,6 @@
 /* gsplat_c.h - 3D Gaussian splatting: a differentiable rasterizer, nearest
- * neighbours, SSIM and image losses, and Adam, on CPU and CUDA tensors.
+ * neighbours, SSIM and image losses, Adam, and whole training steps, on CPU and CUDA
+ * tensors.
  *
  * Rules that hold for every function in this file
  *
@@ -128,7 +129,7 @@ GSC_API int32_t gsc_last_error_cuda(void);
 /* GSC_ABI_VERSION of the library that is loaded.  The one symbol that never
  * changes: look it up first after dlopen. */
 GSC_API uint32_t gsplat_c_abi_version(void);
-GSC_API const char *gsc_version(void);         /* "1.0.0"; static */
+GSC_API const char *gsc_version(void);         /* "1.1.0"; static */
 GSC_API const char *gsc_build_info_json(void); /* compiler, targets, options; static */
 
 /* Number of usable devices of a DLDeviceType.  A machine without a driver has 0
@@ -226,7 +227,8 @@ GSC_API gsc_status gsc_context_limits(const gsc_context *context, gsc_limits *li
  * 16x16 tiles, raw quaternions, centred 1.3 tan(fov) Jacobian clamp, and its
  * gradient conventions, listed in docs/numerics.md.
  *
- * A Gaussian with a non-finite parameter or with opacity below 1/255 is culled.
+ * A Gaussian with a non-finite parameter or with opacity below 1/255, both after
+ * activation, is culled.
  */
 
 enum {
@@ -241,8 +243,12 @@ enum {
     GSC_RASTER_DETERMINISTIC = 1u << 7,  /* bitwise reproducible backward, as forward and all
                                             CPU work always are; on CUDA devices the sums over
                                             pixels then take two passes, and more scratch */
-    GSC_RASTER_FORWARD_ONLY = 1u << 10   /* no backward will follow, which then takes less memory
-                                            (since 1.1) */
+    /* What training stores and PLY files hold, instead of activated values; gradients are
+       then by what is stored (since 1.1). */
+    GSC_RASTER_LOG_SCALES = 1u << 8,      /* scales are exp of what is given */
+    GSC_RASTER_LOGIT_OPACITIES = 1u << 9, /* opacities are 1 / (1 + exp(-x)) of what is given */
+    GSC_RASTER_FORWARD_ONLY = 1u << 10    /* no backward will follow, which then takes less memory
+                                             (since 1.1) */
 };
 
 /* The scene and the cameras.  The same values go to forward and backward.
@@ -268,8 +274,8 @@ typedef struct gsc_raster_args {
     const DLTensor *background; /* [channels] or [C, channels]; NULL: zero */
     const DLTensor *pixel_weights; /* [C, H, W] for the weight_* statistics */
     const DLTensor *means;         /* [N, 3] */
-    const DLTensor *opacities;     /* [N] or [N, 1], after activation */
-    const DLTensor *scales;        /* [N, 3] standard deviations, with */
+    const DLTensor *opacities;     /* [N] or [N, 1], 0 to 1; or logits, by a flag */
+    const DLTensor *scales;        /* [N, 3] standard deviations; or logarithms, by a flag; with */
     const DLTensor *rotations;     /* [N, 4] quaternions w x y z; or */
     const DLTensor *covariances;   /* [N, 6] xx xy xz yy yz zz */
     const DLTensor
@@ -523,6 +529,72 @@ typedef struct gsc_adam_args {
 } gsc_adam_args;
 /* One step of every group. */
 GSC_API gsc_status gsc_adam_step(gsc_context *context, const gsc_adam_args *args, void *stream);
+
+/* ----------------------------------------------------------- training step
+ *
+ * gsc_raster_forward, gsc_image_loss, gsc_raster_backward and gsc_adam_step as one call
+ * (since 1.1).  The gradients of the scene are never in memory: the last pass of backward
+ * makes the step of the rows that it would have written.  What comes out is what the four
+ * calls give, with radii > 0 as Adam's visible: a row that the camera sees is stepped in
+ * full, with gradient 0 where it has none, as SH coefficients beyond sh_degree. */
+
+enum {
+    GSC_TRAIN_DECOUPLED = 1u << 0, /* as GSC_ADAM_DECOUPLED */
+    GSC_TRAIN_ALL_ROWS = 1u << 1   /* Adam without visible: every row is stepped */
+};
+
+/* The tensor of gsc_raster_args that a group is about. */
+enum {
+    GSC_PARAMETER_MEANS = 1,       /* [N, 3] */
+    GSC_PARAMETER_OPACITIES = 2,   /* [N] or [N, 1] */
+    GSC_PARAMETER_SCALES = 3,      /* [N, 3] */
+    GSC_PARAMETER_ROTATIONS = 4,   /* [N, 4] */
+    GSC_PARAMETER_COVARIANCES = 5, /* [N, 6] */
+    GSC_PARAMETER_COLORS = 6,      /* [N, 3]; other channels are GSC_ERROR_UNSUPPORTED */
+    GSC_PARAMETER_SH = 7,          /* [N, K, 3] */
+    GSC_PARAMETER_SH_DC = 8        /* [N, 1, 3] */
+};
+
+/* How one parameter is trained. */
+typedef struct gsc_train_group {
+    const DLTensor *moment1, *moment2; /* shaped as the parameter; zero before the first step */
+    int32_t parameter;                 /* GSC_PARAMETER_* */
+    float lr;                          /* from here on as in gsc_adam_group */
+    float beta1, beta2;
+    float epsilon;
+    float weight_decay;
+    int32_t step;
+    uint32_t reserved;
+} gsc_train_group;
+
+/* One step. */
+typedef struct gsc_train_args {
+    size_t struct_size;
+    uint32_t flags;                    /* GSC_TRAIN_* */
+    uint32_t group_count;              /* what has no group stays as it is */
+    const gsc_train_group *groups;     /* one for each parameter at most */
+    size_t group_stride;               /* sizeof(gsc_train_group) of the caller */
+    const gsc_raster_args *raster;     /* one camera; the groups' parameters are written */
+    const gsc_image_loss_args *loss;   /* image NULL: it is the colour.  target and grad_image
+                                          have the shape of outputs->color, target any strides;
+                                          grad_image NULL: from the context's allocator */
+    const gsc_raster_outputs *outputs; /* of the scene before the step; NULL, or color NULL:
+                                          not wanted */
+    const gsc_raster_grads *grads;     /* NULL, or: out, also before the step, means2d and
+                                          means2d_abs for densification and the gradients of what
+                                          has no group; in, alpha, depth and inv_depth, beside
+                                          the loss; color NULL */
+    const gsc_raster_buffers *buffers; /* NULL, or each of them: from the context's allocator */
+    gsc_raster_info *info;             /* out, or NULL: what project found */
+} gsc_train_args;
+
+/* Waits as gsc_raster_project does, and no more.  Several cameras are
+ * GSC_ERROR_UNSUPPORTED.  Buffers are those of a forward and a backward call: an
+ * intersection buffer that holds no more than the fullest tile makes it work in bands, and
+ * scratch is for the larger of info's two sizes.  One that is too small is
+ * GSC_ERROR_BUFFER_TOO_SMALL: info then says what is needed, as far as that is known by
+ * then, and no parameter has changed. */
+GSC_API gsc_status gsc_train_step(gsc_context *context, const gsc_train_args *args, void *stream);
 
 #ifdef __cplusplus
 }

@@ -6,7 +6,7 @@
 
 seconds=${1:-60}
 [ $# -eq 0 ] || shift
-[ $# -gt 0 ] || set -- fuzz_raster fuzz_state fuzz_ops fuzz_ply fuzz_cameras
+[ $# -gt 0 ] || set -- fuzz_raster fuzz_state fuzz_ops fuzz_train fuzz_ply fuzz_cameras
 command -v clang >/dev/null || die "clang is not installed"
 
 CC=clang sh scripts/build.sh build-fuzz -Dfuzz=enabled -Dtests=enabled -Dtools=enabled \

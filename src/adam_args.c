@@ -26,8 +26,8 @@ static gsc_status check_beta(const gsc__checker *checker, const char *name, floa
     return GSC_OK;
 }
 
-static gsc_status check_scalars(const gsc__checker *checker, uint32_t index,
-                                const gsc_adam_group *group, gsc__adam_group *out) {
+gsc_status gsc__adam_scalars(const gsc__checker *checker, uint32_t index,
+                             const gsc_adam_group *group, gsc__adam_group *out) {
     const char *function = checker->function;
     char name[NAME_SIZE];
     GSC__TRY(gsc__check_finite(function, field_name(index, "lr", name), group->lr));
@@ -129,7 +129,7 @@ static gsc_status check_groups(const gsc__checker *checker, const gsc_adam_args 
         GSC__TRY(gsc__args_copy_sized(checker->function, name, &group, sizeof group, theirs,
                                       args->group_stride, GSC__SIZE_THROUGH(gsc_adam_group, step)));
         out->groups[i].decoupled = (args->flags & GSC_ADAM_DECOUPLED) != 0;
-        GSC__TRY(check_scalars(checker, i, &group, &out->groups[i]));
+        GSC__TRY(gsc__adam_scalars(checker, i, &group, &out->groups[i]));
         GSC__TRY(check_tensors(checker, i, &group, args->visible, &out->groups[i], &out->visible));
     }
     return GSC_OK;

@@ -15,4 +15,8 @@ typedef struct gsc__adam {
 gsc_status gsc__adam_args(const gsc__checker *checker, const gsc_adam_args *theirs, gsc__adam *out);
 void gsc__adam_release(gsc__adam *adam);
 
+/* The settings of groups[index], from lr on. */
+gsc_status gsc__adam_scalars(const gsc__checker *checker, uint32_t index,
+                             const gsc_adam_group *group, gsc__adam_group *out);
+
 #endif

@@ -16,22 +16,6 @@ static void release_blocks(gsc_raster_saved *saved, void *stream) {
     gsc__context_release(saved->context, saved->state, saved->state_bytes, stream);
 }
 
-/* Room for the whole frame, or for as large a part of it as there is memory for: the
- * frame then is done in bands. */
-static gsc_status alloc_intersections(gsc_raster_saved *saved, void *stream) {
-    const size_t least = saved->info.intersections_min_bytes;
-    size_t bytes = saved->info.intersections_bytes;
-    while (bytes > least && !saved->intersections) {
-        saved->intersections = gsc__context_try_alloc(saved->context, bytes, stream);
-        saved->intersections_bytes = bytes;
-        bytes = bytes / 2 > least ? bytes / 2 : least;
-    }
-    if (saved->intersections) return GSC_OK;
-    saved->intersections_bytes = least;
-    return gsc__context_alloc(saved->context, least, "raster_forward: intersections", stream,
-                              &saved->intersections);
-}
-
 /* Both steps; the scratch is the larger of what the two need. */
 static gsc_status project_and_render(const gsc__raster_call *call,
                                      const gsc__raster_outputs *outputs, gsc_raster_saved *saved) {
@@ -43,7 +27,10 @@ static gsc_status project_and_render(const gsc__raster_call *call,
                                   &buffers.scratch_bytes));
     gsc_status status = context->backend->raster_project(context, &call->raster, &buffers, outputs,
                                                          &saved->info, call->stream);
-    if (status == GSC_OK) status = alloc_intersections(saved, call->stream);
+    if (status == GSC_OK)
+        status = gsc__alloc_intersections(context, &saved->info, "raster_forward: intersections",
+                                          call->stream, &saved->intersections,
+                                          &saved->intersections_bytes);
     if (status == GSC_OK && saved->info.forward_scratch_bytes > buffers.scratch_bytes) {
         gsc__scratch_release(&scratch);
         buffers.scratch = NULL;

@@ -70,8 +70,8 @@ static inline bool gsc__wants_statistics(const gsc__raster_outputs *out) {
 /* What two calls must have in common for one to use the other's state; own: the backend's
  * part of it, magic number first.  FNV-1a by words; the shift brings high bits back down. */
 static inline uint64_t gsc__layout_hash(const gsc__raster *raster, const uint64_t own[4]) {
-    const uint32_t meaning =
-        GSC_RASTER_ANTIALIAS | GSC_RASTER_COMPAT_3DGS | GSC_RASTER_FORWARD_ONLY;
+    const uint32_t meaning = GSC_RASTER_ANTIALIAS | GSC_RASTER_COMPAT_3DGS | GSC_RASTER_LOG_SCALES |
+                             GSC_RASTER_LOGIT_OPACITIES | GSC_RASTER_FORWARD_ONLY;
     const uint64_t values[] = {own[0],
                                own[1],
                                own[2],
@@ -99,6 +99,24 @@ typedef struct gsc__raster_buffers {
     size_t state_bytes, intersections_bytes, scratch_bytes;
 } gsc__raster_buffers;
 
+typedef struct gsc__adam_group {
+    gsc_real *parameter, *moment1, *moment2; /* [rows, row_size] */
+    const gsc_real *gradient;
+    int64_t rows, row_size;
+    double lr, beta1, beta2, epsilon, weight_decay;
+    int32_t step; /* 0: no bias correction */
+    bool decoupled;
+} gsc__adam_group;
+
+/* Steps of Adam that backward makes instead of writing gradients. */
+enum { GSC__PARAMETERS = GSC_PARAMETER_SH_DC };
+typedef struct gsc__raster_steps {
+    gsc__adam_group groups[GSC__PARAMETERS]; /* by GSC_PARAMETER_* - 1, without gradients;
+                                                parameter NULL: none, or nothing in it */
+    const int32_t *radii; /* [N, radii_axes] a row is stepped where one is not 0; NULL: all are */
+    int32_t radii_axes;
+} gsc__raster_steps;
+
 typedef struct gsc__raster_grads {
     /* in */
     const gsc_real *color, *alpha, *depth, *inv_depth;
@@ -110,6 +128,7 @@ typedef struct gsc__raster_grads {
     gsc_real *view;                         /* [C, 16] */
     gsc_real *position;                     /* [C, 3] */
     gsc_real *background;                   /* [1 or C, channels] */
+    const gsc__raster_steps *steps;         /* with one camera; NULL: none */
 } gsc__raster_grads;
 
 typedef struct gsc__knn {
@@ -161,15 +180,6 @@ typedef struct gsc__image_loss {
     gsc_real *loss, *parts; /* [], [3] */
     gsc__image grad_image;
 } gsc__image_loss;
-
-typedef struct gsc__adam_group {
-    gsc_real *parameter, *moment1, *moment2; /* [rows, row_size] */
-    const gsc_real *gradient;
-    int64_t rows, row_size;
-    double lr, beta1, beta2, epsilon, weight_decay;
-    int32_t step; /* 0: no bias correction */
-    bool decoupled;
-} gsc__adam_group;
 
 typedef struct gsc__visible_rows {
     const void *data; /* NULL: every row */

@@ -44,6 +44,19 @@ gsc_status gsc__raster_sizes(const gsc_context *context, const gsc__raster *rast
     return context->backend->raster_sizes(context, raster, sizes);
 }
 
+gsc_status gsc__alloc_intersections(gsc_context *context, const gsc_raster_info *info,
+                                    const char *what, void *stream, void **data, size_t *bytes) {
+    const size_t least = info->intersections_min_bytes;
+    *data = NULL;
+    for (*bytes = info->intersections_bytes; *bytes > least && !*data;) {
+        *data = gsc__context_try_alloc(context, *bytes, stream);
+        if (!*data) *bytes = *bytes / 2 > least ? *bytes / 2 : least;
+    }
+    if (*data) return GSC_OK;
+    *bytes = least;
+    return gsc__context_alloc(context, least, what, stream, data);
+}
+
 gsc_status gsc__raster_begin(gsc__raster_call *call, const char *function, gsc_context *context,
                              const gsc_raster_args *args, const gsc_raster_info *info,
                              void *stream) {

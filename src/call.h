@@ -46,6 +46,10 @@ gsc_status gsc__raster_check_expected(const gsc__raster_call *call, const gsc_ra
  * was only projected.  Notes what was found for later forecasts. */
 gsc_status gsc__raster_draw(const gsc__raster_call *call, const gsc__raster_buffers *buffers,
                             const gsc__raster_outputs *outputs, gsc_raster_info *info, bool *fits);
+/* Room for the whole frame, or for as large a part of it as there is memory for: the frame
+ * then is done in bands. */
+gsc_status gsc__alloc_intersections(gsc_context *context, const gsc_raster_info *info,
+                                    const char *what, void *stream, void **data, size_t *bytes);
 /* GSC_ERROR_STATE unless info is of a call with such arguments. */
 gsc_status gsc__raster_check_layout(const gsc__raster_call *call, const gsc_raster_info *info);
 

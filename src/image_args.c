@@ -2,6 +2,7 @@
 
 #include "args.h"
 #include "limits.h"
+#include "raster_args.h"
 
 #include <math.h>
 
@@ -197,31 +198,82 @@ static gsc_status check_weights(const gsc__checker *checker, const gsc_image_los
     return GSC_OK;
 }
 
-gsc_status gsc__image_loss_args(const gsc__checker *checker, const gsc_image_loss_args *theirs,
-                                gsc__image_loss *out) {
-    gsc_image_loss_args args;
+static gsc_status copy_loss_args(const gsc__checker *checker, const gsc_image_loss_args *theirs,
+                                 gsc_image_loss_args *args, gsc__image_loss *out) {
     memset(out, 0, sizeof *out);
-    GSC__TRY(gsc__args_copy(checker->function, "args", &args, sizeof args, theirs,
-                            GSC__SIZE_THROUGH(gsc_image_loss_args, grad_image)));
-    const image_options options = {args.flags, args.window,   args.sigma, args.c1,
-                                   args.c2,    args.reserved, args.image};
+    return gsc__args_copy(checker->function, "args", args, sizeof *args, theirs,
+                          GSC__SIZE_THROUGH(gsc_image_loss_args, grad_image));
+}
+
+/* All but image, target and gradient; image: its shape. */
+static gsc_status loss_common(const gsc__checker *checker, const gsc_image_loss_args *args,
+                              const DLTensor *image, gsc__image_loss *out) {
+    const image_options options = {args->flags, args->window,   args->sigma, args->c1,
+                                   args->c2,    args->reserved, image};
     image_size size;
     GSC__TRY(check_options(checker, &options, &out->window, &out->c1, &out->c2));
-    GSC__TRY(check_weights(checker, &args, out));
+    GSC__TRY(check_weights(checker, args, out));
     GSC__TRY(check_size(checker, &options, out->window.size, &size));
-    out->flags = args.flags;
+    out->flags = args->flags;
     out->batch = size.batch;
     out->channels = size.channels;
     out->height = size.height;
     out->width = size.width;
-    const gsc__shape shape = full_shape(&size);
-    GSC__TRY(gsc__require(checker, "target", args.target));
+    GSC__TRY(gsc__require(checker, "target", args->target));
+    GSC__TRY(check_mask(checker, args->mask, &size, &out->mask));
+    GSC__TRY(gsc__scalar(checker, "loss", args->loss, &out->loss));
+    return gsc__real_out(checker, "parts", args->parts, gsc__shape1(3), &out->parts);
+}
+
+gsc_status gsc__image_loss_args(const gsc__checker *checker, const gsc_image_loss_args *theirs,
+                                gsc__image_loss *out) {
+    gsc_image_loss_args args;
+    GSC__TRY(copy_loss_args(checker, theirs, &args, out));
+    GSC__TRY(loss_common(checker, &args, args.image, out));
+    const gsc__shape shape = gsc__shape4(out->batch, out->channels, out->height, out->width);
     GSC__TRY(check_image(checker, "image", args.image, GSC__REAL, shape, false, &out->image));
     GSC__TRY(check_image(checker, "target", args.target, GSC__REAL | GSC__UINT8, shape, false,
                          &out->target));
-    GSC__TRY(check_mask(checker, args.mask, &size, &out->mask));
-    GSC__TRY(gsc__scalar(checker, "loss", args.loss, &out->loss));
-    GSC__TRY(gsc__real_out(checker, "parts", args.parts, gsc__shape1(3), &out->parts));
     return check_image(checker, "grad_image", args.grad_image, GSC__REAL, shape, true,
                        &out->grad_image);
+}
+
+/* Strides of channel, row and column, of one camera's [channels, H, W] or [H, W, channels],
+ * as of [1, channels, H, W]. */
+static void color_strides(const gsc__raster *raster, const int64_t strides[3], int64_t out[4]) {
+    const int last = raster->flags & GSC_RASTER_PIXEL_LAST ? 1 : 0;
+    out[0] = 0;
+    out[1] = strides[last ? 2 : 0];
+    out[2] = strides[1 - last];
+    out[3] = strides[2 - last];
+}
+
+gsc_status gsc__train_loss_args(const gsc__checker *checker, const gsc_image_loss_args *theirs,
+                                const gsc__raster *raster, gsc__image_loss *out) {
+    const gsc__shape shape = gsc__color_shape(raster);
+    const int64_t dense[3] = {shape.dims[2] * shape.dims[3], shape.dims[3], 1};
+    int64_t sizes[4] = {1, raster->channels, raster->height, raster->width};
+    const DLTensor image = {.device = checker->device,
+                            .ndim = 4,
+                            .dtype = {kDLFloat, GSC_REAL_BITS, 1},
+                            .shape = sizes};
+    int64_t strides[GSC__MAX_DIMS];
+    gsc_image_loss_args args;
+    gsc_real *gradient;
+    GSC__TRY(copy_loss_args(checker, theirs, &args, out));
+    if (args.image) {
+        return gsc__fail(GSC_ERROR_INVALID_ARGUMENT,
+                         "%s: image is given, but it is the rasterizer's colour",
+                         checker->function);
+    }
+    GSC__TRY(loss_common(checker, &args, &image, out));
+    GSC__TRY(gsc__tensor_strided(checker, "target", args.target, GSC__REAL | GSC__UINT8, &shape, 1,
+                                 NULL, false, &out->target.data, strides));
+    GSC__TRY(gsc__real_out(checker, "grad_image", args.grad_image, shape, &gradient));
+    color_strides(raster, strides + (args.target->ndim == 4 ? 1 : 0), out->target.strides);
+    out->target.bytes = args.target->dtype.bits == 8;
+    color_strides(raster, dense, out->image.strides);
+    color_strides(raster, dense, out->grad_image.strides);
+    out->grad_image.data = gradient;
+    return GSC_OK;
 }

@@ -6,8 +6,8 @@
 
 #include <math.h>
 
-/* Every flag of the enum. */
-#define KNOWN_FLAGS ((2u * GSC_RASTER_DETERMINISTIC - 1u) | GSC_RASTER_FORWARD_ONLY)
+/* Every flag, from the first to the last of the enum. */
+#define KNOWN_FLAGS (2u * GSC_RASTER_FORWARD_ONLY - 1u)
 
 /* ------------------------------------------------------------------- scalars */
 
@@ -168,6 +168,11 @@ static gsc_status check_geometry(const gsc__checker *checker, const gsc_raster_a
                          "%s: covariances and %s are given, expected either covariances or scales "
                          "and rotations",
                          checker->function, args->scales ? "scales" : "rotations");
+    }
+    if (args->covariances && (args->flags & GSC_RASTER_LOG_SCALES)) {
+        return gsc__fail(GSC_ERROR_INVALID_ARGUMENT,
+                         "%s: flags has GSC_RASTER_LOG_SCALES, but covariances are given",
+                         checker->function);
     }
     if (!args->covariances) {
         GSC__TRY(gsc__require(checker, args->rotations ? "scales" : "scales (or covariances)",

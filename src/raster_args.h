@@ -18,6 +18,9 @@ gsc_status gsc__raster_outputs_args(const gsc__checker *checker, const gsc__rast
                                     const gsc_raster_outputs *theirs, bool color_required,
                                     gsc__raster_outputs *out);
 
+/* [C, channels, H, W] or [C, H, W, channels]; of the colour and of its gradient. */
+gsc__shape gsc__color_shape(const gsc__raster *raster);
+
 gsc_status gsc__raster_grads_args(const gsc__checker *checker, const gsc__raster *raster,
                                   const gsc_raster_grads *theirs, gsc__raster_grads *out);
 

@@ -3,8 +3,7 @@
 #include "args.h"
 #include "limits.h"
 
-/* [C, channels, H, W] or [C, H, W, channels]; of forward's colour and of its gradient. */
-static gsc__shape color_shape(const gsc__raster *raster) {
+gsc__shape gsc__color_shape(const gsc__raster *raster) {
     const int64_t c = raster->cameras, d = raster->channels;
     const int64_t h = raster->height, w = raster->width;
     return gsc__per_camera(raster->flags & GSC_RASTER_PIXEL_LAST ? gsc__shape4(c, h, w, d)
@@ -34,8 +33,8 @@ static gsc_status per_axis(const gsc__checker *checker, const char *name, const 
 static gsc_status per_pixel_outputs(const gsc__checker *checker, const gsc__raster *raster,
                                     const gsc_raster_outputs *outputs, gsc__raster_outputs *out) {
     const gsc__shape pixels = pixel_shape(raster);
-    GSC__TRY(
-        gsc__real_out(checker, "outputs.color", outputs->color, color_shape(raster), &out->color));
+    GSC__TRY(gsc__real_out(checker, "outputs.color", outputs->color, gsc__color_shape(raster),
+                           &out->color));
     GSC__TRY(gsc__real_out(checker, "outputs.alpha", outputs->alpha, pixels, &out->alpha));
     GSC__TRY(gsc__real_out(checker, "outputs.depth", outputs->depth, pixels, &out->depth));
     GSC__TRY(
@@ -113,7 +112,8 @@ static gsc_status check_wanted(const gsc__checker *checker, const char *name, co
 static gsc_status incoming_grads(const gsc__checker *checker, const gsc__raster *raster,
                                  const gsc_raster_grads *grads, gsc__raster_grads *out) {
     const gsc__shape pixels = pixel_shape(raster);
-    GSC__TRY(gsc__real_in(checker, "grads.color", grads->color, color_shape(raster), &out->color));
+    GSC__TRY(
+        gsc__real_in(checker, "grads.color", grads->color, gsc__color_shape(raster), &out->color));
     GSC__TRY(gsc__real_in(checker, "grads.alpha", grads->alpha, pixels, &out->alpha));
     GSC__TRY(gsc__real_in(checker, "grads.depth", grads->depth, pixels, &out->depth));
     return gsc__real_in(checker, "grads.inv_depth", grads->inv_depth, pixels, &out->inv_depth);

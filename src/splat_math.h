@@ -24,6 +24,7 @@
 #define gsc__fabs fabs
 #define gsc__fma fma
 #define gsc__log2 log2
+#define gsc__exp exp
 #else
 #define gsc__sqrt sqrtf
 #define gsc__ceil ceilf
@@ -31,6 +32,7 @@
 #define gsc__fabs fabsf
 #define gsc__fma fmaf
 #define gsc__log2 log2f
+#define gsc__exp expf
 #endif
 
 #define GSC__ALPHA_MAX GSC_REAL(0.99)
@@ -98,6 +100,17 @@ GSC__PURE gsc_real gsc__clamp(gsc_real x, gsc_real low, gsc_real high) {
 /* False for NaN and both infinities, also where the compiler knows better. */
 GSC__PURE bool gsc__finite(gsc_real x) {
     return gsc__fabs(x) <= (GSC_REAL_BITS == 64 ? (gsc_real)1.7e308 : (gsc_real)3.4e38);
+}
+
+/* 1 / (1 + e^-x) and its derivative, without overflow and, unlike s (1 - s), without
+ * cancellation where it is close to 1. */
+GSC__PURE gsc_real gsc__sigmoid(gsc_real x) {
+    gsc_real e = gsc__exp(-gsc__fabs(x));
+    return (x < 0 ? e : 1) / (1 + e);
+}
+GSC__PURE gsc_real gsc__sigmoid_grad(gsc_real x) {
+    gsc_real e = gsc__exp(-gsc__fabs(x));
+    return e / ((1 + e) * (1 + e));
 }
 
 /* The unit quaternion (w x y z) of the exact convention, and 1 / |q|.  A zero

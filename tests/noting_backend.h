@@ -17,6 +17,10 @@ static struct {
     gsc_raster_info info;
     gsc__knn knn;
     gsc__adam_group group;
+    gsc__raster_outputs outputs;
+    gsc__raster_grads grads;
+    gsc__raster_steps steps; /* of grads, if there are any */
+    gsc__image_loss loss;
     gsc__visible_rows visible;
     int64_t *overflow;
     void *stream;
@@ -100,7 +104,7 @@ static inline gsc_status render(gsc_context *context, const gsc__raster *raster,
                                 const gsc__raster_outputs *outputs, const gsc_raster_info *info,
                                 int64_t *overflow, void *stream) {
     (void)context;
-    (void)outputs;
+    notes.outputs = *outputs;
     note_raster(raster, buffers, info, stream);
     notes.overflow = overflow;
     return note("render");
@@ -110,8 +114,9 @@ static inline gsc_status backward(gsc_context *context, const gsc__raster *raste
                                   const gsc__raster_buffers *buffers, const gsc_raster_info *info,
                                   const gsc__raster_grads *grads, void *stream) {
     (void)context;
-    (void)grads;
     note_raster(raster, buffers, info, stream);
+    notes.grads = *grads;
+    if (grads->steps) notes.steps = *grads->steps;
     return note("backward");
 }
 
@@ -155,8 +160,8 @@ static inline gsc_status ssim_backward(gsc_context *context, const gsc__ssim *ss
 static inline gsc_status image_loss(gsc_context *context, const gsc__image_loss *loss,
                                     void *stream) {
     (void)context;
-    (void)loss;
     (void)stream;
+    notes.loss = *loss;
     return note("image_loss");
 }
 

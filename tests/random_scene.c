@@ -168,6 +168,7 @@ void random_scene(scene *s, const random_scene_options *o) {
         s->pixel_weights[i] = random_uniform(&r, 0, 2);
     }
     set_gaussians(&r, o, s);
+    scene_store(s);
     library_round(s);
 }
 

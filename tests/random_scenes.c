@@ -4,6 +4,7 @@
 #define COMPAT GSC_RASTER_COMPAT_3DGS
 #define ANTIALIAS GSC_RASTER_ANTIALIAS
 #define PIXEL_LAST GSC_RASTER_PIXEL_LAST
+#define STORED (GSC_RASTER_LOG_SCALES | GSC_RASTER_LOGIT_OPACITIES)
 #define BY_ROWS GSC_RASTER_VIEW_ROW_MAJOR
 
 const named_scene random_scenes[] = {
@@ -85,6 +86,15 @@ const named_scene random_scenes[] = {
       .covariances = true,
       .channels = 3,
       .seed = 35}},
+    {"stored values", {.flags = STORED, .sh_degree = 1, .scale_modifier = 1.3f, .seed = 51}},
+    {"logits, covariances",
+     {.flags = GSC_RASTER_LOGIT_OPACITIES | ANTIALIAS, .covariances = true, .seed = 52}},
+    {"stored values, compat",
+     {.flags = STORED | COMPAT | ANTIALIAS,
+      .projection = true,
+      .cameras = 2,
+      .scale_modifier = 0.8f,
+      .seed = 53}},
     {"close by", {.distance = 0.6, .sh_degree = 1, .seed = 36}},
     {"close by, compat", {.distance = 0.6, .flags = COMPAT, .projection = true, .seed = 37}},
     {"median", {.median_default = 15.0f, .gaussians = 60, .seed = 38}},

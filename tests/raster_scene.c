@@ -226,6 +226,7 @@ void raster_scene_make(scene *s, const raster_scene_options *o) {
     make_cameras(s, o, &random);
     make_geometry(s, o, &random);
     make_appearance(s, o, &random);
+    scene_store(s);
     if (!o->covariances) return;
     make_covariances(s);
     free(s->scales);

@@ -44,6 +44,10 @@ int reference_sort(const scene *s, const reference_splat *splats, int *order);
 bool reference_sample(const scene *s, const reference_splat *splat, int column, int row,
                       double *gauss, double *alpha);
 
+/* Activated: the flags may say that logarithms and logits are stored. */
+double reference_scale(const scene *s, int i, int axis);
+double reference_opacity(const scene *s, int i);
+
 /* Rotation matrix of a quaternion and standard real spherical harmonics, degree 0 to 4,
  * with derivatives by the direction (gradient NULL: not wanted). */
 void reference_rotation(const double q[4], double r[3][3]);

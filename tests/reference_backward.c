@@ -159,7 +159,7 @@ static void covariance2d_backward(const backward_task *t, int i, double by_cov[3
     double blur = p->blurred[0] - p->sharp[0];
     double a = sharp[0], b = sharp[1], c = sharp[2];
     double det = a * c - b * b, more = (a + blur) * (c + blur) - b * b;
-    double by_ratio = in->opacity * t->s->opacities[i] / (2 * p->compensation);
+    double by_ratio = in->opacity * reference_opacity(t->s, i) / (2 * p->compensation);
     by_cov[0] += by_ratio * (c * more - det * (c + blur)) / (more * more);
     by_cov[1] += by_ratio * 2 * b * (det - more) / (more * more);
     by_cov[2] += by_ratio * (a * more - det * (a + blur)) / (more * more);
@@ -222,21 +222,22 @@ static void sigma_backward(const backward_task *t, int i, const double by_sigma[
         return;
     }
     double modifier = s->scale_modifier == 0 ? 1 : (double)s->scale_modifier;
-    const double *scales = s->scales + 3 * i;
     double q[4], r[3][3], by_r[3][3], norm = 0;
     for (int k = 0; k < 4; k++) norm += s->rotations[4 * i + k] * s->rotations[4 * i + k];
     norm = is_compat(s) ? 1 : sqrt(norm);
     for (int k = 0; k < 4; k++) q[k] = norm > 0 ? s->rotations[4 * i + k] / norm : k == 0;
     reference_rotation(q, r);
     for (int k = 0; k < 3; k++) {
-        double by_scale = 0, deviation = modifier * scales[k];
+        double by_scale = 0, deviation = modifier * reference_scale(s, i, k);
         for (int a = 0; a < 3; a++) {
             double by_axis = 0; /* by R_ak times deviation */
             for (int b = 0; b < 3; b++) by_axis += 2 * by_sigma[a][b] * r[b][k] * deviation;
             by_scale += by_axis * r[a][k];
             by_r[a][k] = by_axis * deviation;
         }
-        if (g->scales) g->scales[3 * i + k] += by_scale * (is_compat(s) ? 1 : modifier); /* q3 */
+        if (!is_compat(s)) by_scale *= modifier; /* q3 */
+        if (s->flags & GSC_RASTER_LOG_SCALES) by_scale *= reference_scale(s, i, k);
+        if (g->scales) g->scales[3 * i + k] += by_scale;
     }
     if (!g->rotations || !(norm > 0)) return;
     double w = q[0], x = q[1], y = q[2], z = q[3];
@@ -321,7 +322,9 @@ static void splat_backward(backward_task *t, int i) {
     }
     for (int k = 0; k < 3 && t->g->means; k++) t->g->means[3 * i + k] += by_mean[k];
     if (t->g->opacities) {
-        t->g->opacities[i] += t->by_splat[i].opacity * t->splats[i].compensation;
+        double opacity = reference_opacity(s, i);
+        double slope = s->flags & GSC_RASTER_LOGIT_OPACITIES ? opacity * (1 - opacity) : 1;
+        t->g->opacities[i] += t->by_splat[i].opacity * t->splats[i].compensation * slope;
     }
 }
 

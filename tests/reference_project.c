@@ -82,6 +82,16 @@ void reference_rotation(const double q[4], double r[3][3]) {
     memcpy(r, m, sizeof m);
 }
 
+double reference_scale(const scene *s, int i, int axis) {
+    double stored = s->scales[3 * i + axis];
+    return s->flags & GSC_RASTER_LOG_SCALES ? exp(stored) : stored;
+}
+
+double reference_opacity(const scene *s, int i) {
+    double stored = s->opacities[i];
+    return s->flags & GSC_RASTER_LOGIT_OPACITIES ? 1 / (1 + exp(-stored)) : stored;
+}
+
 static void load_sigma(const scene *s, int i, double sigma[3][3]) {
     if (s->covariances) {
         const double *c = s->covariances + 6 * i;
@@ -100,7 +110,7 @@ static void load_sigma(const scene *s, int i, double sigma[3][3]) {
         for (int b = 0; b < 3; b++) {
             sigma[a][b] = 0;
             for (int k = 0; k < 3; k++) {
-                double deviation = modifier * s->scales[3 * i + k];
+                double deviation = modifier * reference_scale(s, i, k);
                 sigma[a][b] += r[a][k] * deviation * deviation * r[b][k];
             }
         }
@@ -245,7 +255,7 @@ void reference_project(const scene *s, int camera, const reference_camera *c,
         if (!project_mean(s, c, s->means + 3 * i, p)) continue;
         load_sigma(s, i, p->sigma);
         project_covariance(c, p);
-        if (!blur_and_invert(s, s->opacities[i], p)) continue;
+        if (!blur_and_invert(s, reference_opacity(s, i), p)) continue;
         p->visible = (is_compat(s) ? compat_extent(s, p) : exact_extent(s, p)) && !clipped(s, p) &&
                      load_color(s, camera, c, i, p);
     }

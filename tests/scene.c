@@ -30,6 +30,15 @@ size_t scene_splats(const scene *s) {
     return (size_t)s->cameras * (size_t)s->gaussians;
 }
 
+void scene_store(scene *s) {
+    for (int i = 0; i < s->gaussians; i++) {
+        double *opacity = &s->opacities[i];
+        if (s->flags & GSC_RASTER_LOGIT_OPACITIES) *opacity = log(*opacity / (1 - *opacity));
+        for (int k = 0; k < 3 && s->flags & GSC_RASTER_LOG_SCALES; k++)
+            s->scales[3 * i + k] = log(s->scales[3 * i + k]);
+    }
+}
+
 void scene_free(scene *s) {
     free(s->view);
     free(s->projection);

@@ -62,6 +62,9 @@ void scene_free(scene *s);
 void frame_free(frame *f);
 void gradients_free(gradients *g);
 
+/* Logarithms of the scales and logits of the opacities in their place, as the flags say. */
+void scene_store(scene *s);
+
 /* Allocates every output (statistics by pixel weight only if the scene has them). */
 void frame_alloc(frame *f, const scene *s, int radii_axes);
 /* Allocates what can be asked of the scene; upstream gradients stay NULL. */

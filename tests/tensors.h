@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-#define TENSORS_MAX 64
+#define TENSORS_MAX 96
 
 typedef struct tensor {
     DLTensor view;

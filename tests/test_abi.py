@@ -22,7 +22,7 @@ DLTENSOR = [
     ("byte_offset", 40, 8),
 ]
 # Plain structs that travel inside descriptors, not versioned by a size of their own.
-UNVERSIONED = {"gsc_adam_group"}
+UNVERSIONED = {"gsc_adam_group", "gsc_train_group"}
 
 
 def header_structs():

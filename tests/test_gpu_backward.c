@@ -19,7 +19,7 @@ static gsc__raster_grads grads;
 static gsc_raster_info info;
 static gsc__raster_buffers buffers;
 static float memory[12][CAMERAS * N * 12]; /* of the gradients */
-static float upstream[CAMERAS * PIXELS * 4];
+static _Alignas(16) float upstream[CAMERAS * PIXELS * 4];
 
 static int open_context(void **state) {
     (void)state;
@@ -270,6 +270,65 @@ static void reproducible_sums_need_more_scratch(void **state) {
     assert_non_null(strstr(gsc_last_error(), "raster_backward: scratch has "));
 }
 
+/* Steps stand where the gradients would, and are launched with what else is wanted. */
+static void steps_instead_of_gradients(void **state) {
+    static const int32_t radii[N];
+    static gsc__raster_steps steps;
+    (void)state;
+    memset(&steps, 0, sizeof steps);
+    raster.cameras = 1;
+    raster.sh_dc = upstream;
+    raster.sh_coefficients = 15;
+    raster.flags = GSC_RASTER_LOG_SCALES;
+    steps.radii = radii;
+    steps.radii_axes = 1;
+    const struct {
+        int parameter;
+        int64_t width;
+        uint32_t used, result;
+        bool harmonics, vectors;
+    } wanted[] = {{GSC_PARAMETER_MEANS, 3, 3, GSC__RESULT_MEAN, false, false},
+                  {GSC_PARAMETER_ROTATIONS, 4, 4, GSC__RESULT_ROTATION, false, true},
+                  {GSC_PARAMETER_SH, 45, 9, GSC__RESULT_BASIS + 1, true, false},
+                  {GSC_PARAMETER_SH_DC, 3, 3, GSC__RESULT_BASIS, true, false}};
+    for (int i = 0; i < 4; ++i)
+        steps.groups[wanted[i].parameter - 1] = (gsc__adam_group){.parameter = upstream,
+                                                                  .moment1 = upstream + 4,
+                                                                  .moment2 = upstream + 8,
+                                                                  .rows = N,
+                                                                  .row_size = wanted[i].width,
+                                                                  .lr = i + 1,
+                                                                  .beta1 = 0.9,
+                                                                  .beta2 = 0.99};
+    grads = (gsc__raster_grads){
+        .color = upstream, .scales = memory[2], .view = memory[6], .steps = &steps};
+    expect_ok(backward());
+    gsc_k_unproject_step args;
+    const fake_launch *seen = find("gsc_unproject_step", 0);
+    assert_null(find("gsc_unproject", 0));
+    assert_non_null(seen);
+    assert_int_equal(seen->args_bytes, sizeof args);
+    assert_int_equal(seen->grid[0], (N + GSC__PIECE - 1) / GSC__PIECE);
+    memcpy(&args, seen->args, sizeof args);
+    assert_int_equal(args.unproject.gradients, 1);
+    assert_ptr_equal(args.unproject.gradient[0].to, memory[2]);
+    assert_true(args.unproject.log_scales && !args.unproject.logit_opacities);
+    assert_ptr_equal(args.radii, radii);
+    assert_int_equal(args.steps, 4);
+    for (int i = 0; i < 4; ++i) {
+        const gsc__gpu_step *step = &args.step[i];
+        assert_int_equal(step->width, wanted[i].width);
+        assert_int_equal(step->used, wanted[i].used);
+        assert_int_equal(step->result, wanted[i].result);
+        assert_int_equal(step->harmonics, wanted[i].harmonics);
+        assert_int_equal(step->vectors, wanted[i].vectors);
+        assert_ptr_equal(step->moment2, upstream + 8);
+        assert_true(step->constants.step_size == (float)(i + 1));
+        assert_true(step->constants.complement2 == (float)(1 - 0.99));
+    }
+    assert_non_null(find("gsc_camera_grad", 0));
+}
+
 static void nothing_wanted(void **state) {
     (void)state;
     grads = (gsc__raster_grads){.color = upstream};
@@ -288,6 +347,7 @@ int main(void) {
         TEST(sums_are_cleared_by_the_device),
         TEST(reproducible_sums_take_two_passes),
         TEST(reproducible_sums_need_more_scratch),
+        TEST(steps_instead_of_gradients),
         TEST(nothing_wanted),
     };
     notes = fake_driver_notes();

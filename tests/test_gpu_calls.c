@@ -158,21 +158,56 @@ static gsc_status adam_step(void *stream) {
     return gsc_adam_step(context, &adam, stream);
 }
 
+/* Of the first camera: the means alone are stepped. */
+static gsc_status train_step(void *stream) {
+    static const int per_camera[] = {VIEW_, INTRINSICS, POSITION, BACKGROUND, COLORS};
+    gsc_raster_args one = args;
+    DLTensor cut[5];
+    const DLTensor **const places[5] = {&one.view, &one.intrinsics, &one.position, &one.background,
+                                        &one.colors};
+    for (int i = 0; i < 5; ++i) {
+        cut[i] = views[per_camera[i]].tensor;
+        cut[i].shape += 1;
+        cut[i].ndim -= 1;
+        *places[i] = &cut[i];
+    }
+    one.pixel_weights = NULL;
+    DLTensor target = color.tensor;
+    target.shape += 1;
+    target.ndim -= 1;
+    const gsc_train_group group = {.moment1 = &by_means.tensor,
+                                   .moment2 = &by_means.tensor,
+                                   .parameter = GSC_PARAMETER_MEANS,
+                                   .lr = 0.1f};
+    GSC_INIT(gsc_image_loss_args, loss);
+    GSC_INIT(gsc_train_args, train);
+    loss.ssim_weight = 1;
+    loss.target = &target;
+    loss.loss = &scalar.tensor;
+    train.raster = &one;
+    train.loss = &loss;
+    train.groups = &group;
+    train.group_count = 1;
+    train.group_stride = sizeof group;
+    return gsc_train_step(context, &train, stream);
+}
+
 static const struct {
     const char *name;
     gsc_status (*run)(void *stream);
-    bool waits;
+    int waits;
 } operations[] = {
-    {"project, no info", project_only, false},
-    {"project", project_and_wait, true},
-    {"render", render, false},
-    {"backward", backward, false},
-    {"forward and backward", forward, true},
-    {"mark_visible", mark_visible, false},
-    {"knn", knn, false},
-    {"ssim", ssim, false},
-    {"image_loss", image_loss, false},
-    {"adam_step", adam_step, false},
+    {"project, no info", project_only, 0},
+    {"project", project_and_wait, CAMERAS},
+    {"render", render, 0},
+    {"backward", backward, 0},
+    {"forward and backward", forward, CAMERAS},
+    {"mark_visible", mark_visible, 0},
+    {"knn", knn, 0},
+    {"ssim", ssim, 0},
+    {"image_loss", image_loss, 0},
+    {"adam_step", adam_step, 0},
+    {"train_step", train_step, 1},
 };
 enum { OPERATIONS = sizeof operations / sizeof operations[0] };
 
@@ -231,8 +266,7 @@ static void only_the_documented_calls_wait(void **unused) {
     for (int i = 0; i < OPERATIONS; ++i) {
         notes->event_waits = notes->synchronisations = 0;
         expect_ok(operations[i].run(NULL));
-        assert_int_equal(notes->event_waits + notes->synchronisations,
-                         operations[i].waits ? CAMERAS : 0);
+        assert_int_equal(notes->event_waits + notes->synchronisations, operations[i].waits);
     }
 }
 
@@ -330,8 +364,39 @@ static void blending_has_warps_for_long_lists(void **unused) {
     }
 }
 
+/* The gradient of the colour is read by unblend, and the radii of project decide. */
+static void a_training_step_in_order(void **unused) {
+    static const char *const order[] = {"gsc_begin",   "gsc_project",       "gsc_sum_pieces",
+                                        "gsc_records", "gsc_blend",         "gsc_ssim_grad",
+                                        "gsc_unblend", "gsc_unproject_step"};
+    const fake_launch *found[8];
+    gsc_k_project project_args;
+    gsc_k_unblend unblend;
+    gsc_k_unproject_step step;
+    (void)unused;
+    notes->launch_count = 0;
+    expect_ok(train_step(NULL));
+    for (int i = 0; i < 8; ++i) {
+        found[i] = launch_of(order[i]);
+        if (i > 0) assert_true(found[i - 1] < found[i]);
+    }
+    assert_int_equal(found[7]->args_bytes, sizeof step);
+    memcpy(&project_args, found[1]->args, sizeof project_args);
+    memcpy(&unblend, found[6]->args, sizeof unblend);
+    memcpy(&step, found[7]->args, sizeof step);
+    assert_non_null(unblend.by_color);
+    assert_non_null(step.radii);
+    assert_ptr_equal(step.radii, project_args.radii);
+    assert_ptr_equal(step.unproject.sums, unblend.sums);
+    assert_int_equal(step.steps, 1);
+    assert_ptr_equal(step.step[0].parameter, views[MEANS].tensor.data);
+    assert_int_equal(step.step[0].width, 3);
+    assert_int_equal(step.unproject.gradients + step.unproject.sh_gradients, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_training_step_in_order, open_context, close_context),
         cmocka_unit_test_setup_teardown(the_current_context_stays, open_context, close_context),
         cmocka_unit_test_setup_teardown(all_work_goes_to_the_callers_stream, open_context,
                                         close_context),

@@ -106,6 +106,7 @@ static void has_points_behind(const scene *s) {
     .gaussians = 14
 #define EDGE .spread = 3.2, .size_min = 8, .size_max = 25, .gaussians = 14
 #define ROWS GSC_RASTER_VIEW_ROW_MAJOR
+#define STORED .flags = GSC_RASTER_LOG_SCALES | GSC_RASTER_LOGIT_OPACITIES
 #define ANTIALIAS GSC_RASTER_ANTIALIAS
 #define COMPAT .flags = GSC_RASTER_COMPAT_3DGS
 
@@ -185,6 +186,9 @@ static const gradient_case cases[] = {
     {"pixel last, 5 channels, 2 cameras",
      {.seed = 53, .flags = GSC_RASTER_PIXEL_LAST, .background_rows = 2, .channels = 5,
       .cameras = 2}, 0, NULL, NULL},
+    {"stored values", {.seed = 56, STORED, .scale_modifier = 0.7f, SH(1, 1)}, 0, NULL, NULL},
+    {"stored values, antialias, small splats",
+     {.seed = 57, STORED | ANTIALIAS, .size_min = 0.15, .size_max = 0.8}, 0, NULL, NULL},
     {"60 Gaussians", {.seed = 55, .gaussians = 60, SH(1, 1), .size_max = 3}, 0, NULL, NULL},
     /* Where none of the original's peculiarities is active, compat is exact as well. */
     {"compat", {.seed = 70, COMPAT, .spread = 0.9, .background_rows = 1}, 0, NULL, NULL},

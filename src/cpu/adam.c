@@ -7,28 +7,19 @@
  *
  * What is constant for a group is computed in double precision and rounded once; what
  * is per element is computed in the tensor's own precision. */
+#include "adam.h"
+
 #include "../splat_math.h"
-#include "cpu.h"
 
 enum { PIECE = 1 << 14 /* elements that a thread takes at a time */ };
 
-typedef struct step_constants {
-    gsc_real decay; /* added to the gradient, by the parameter */
-    gsc_real keep;  /* of the parameter, before the step */
-    gsc_real beta1, beta2;
-    gsc_real complement1, complement2; /* 1 - beta */
-    gsc_real step_size;                /* lr / (1 - beta1^step) */
-    gsc_real root_scale;               /* 1 / sqrt(1 - beta2^step) */
-    gsc_real epsilon;
-} step_constants;
-
-static step_constants group_constants(const gsc__adam_group *group) {
+gsc__adam_constants gsc__adam_constants_of(const gsc__adam_group *group) {
     double correction1 = 1, correction2 = 1;
     if (group->step > 0) {
         correction1 = 1 - pow(group->beta1, group->step);
         correction2 = 1 - pow(group->beta2, group->step);
     }
-    return (step_constants){
+    return (gsc__adam_constants){
         .decay = (gsc_real)(group->decoupled ? 0 : group->weight_decay),
         .keep = (gsc_real)(group->decoupled ? 1 - group->lr * group->weight_decay : 1),
         .beta1 = (gsc_real)group->beta1,
@@ -40,15 +31,13 @@ static step_constants group_constants(const gsc__adam_group *group) {
         .epsilon = (gsc_real)group->epsilon};
 }
 
-/* Elements [begin, end) of a group. */
-static void step_elements(const gsc__adam_group *group, const step_constants *k, int64_t begin,
-                          int64_t end) {
-    gsc_real *restrict parameter = group->parameter;
-    gsc_real *restrict moment1 = group->moment1;
-    gsc_real *restrict moment2 = group->moment2;
-    const gsc_real *restrict gradient = group->gradient;
-    const step_constants c = *k;
-    for (int64_t i = begin; i < end; ++i) {
+void gsc__adam_elements(const gsc__adam_group *group, const gsc__adam_constants *constants,
+                        const gsc_real *restrict gradient, int64_t first, int64_t count) {
+    gsc_real *restrict parameter = group->parameter + first;
+    gsc_real *restrict moment1 = group->moment1 + first;
+    gsc_real *restrict moment2 = group->moment2 + first;
+    const gsc__adam_constants c = *constants;
+    for (int64_t i = 0; i < count; ++i) {
         const gsc_real p = parameter[i];
         const gsc_real g = c.decay != 0 ? gradient[i] + c.decay * p : gradient[i];
         const gsc_real m = c.beta1 * moment1[i] + c.complement1 * g;
@@ -59,13 +48,19 @@ static void step_elements(const gsc__adam_group *group, const step_constants *k,
     }
 }
 
+/* Elements [begin, end) of a group that has a gradient. */
+static void step_elements(const gsc__adam_group *group, const gsc__adam_constants *k, int64_t begin,
+                          int64_t end) {
+    gsc__adam_elements(group, k, group->gradient + begin, begin, end - begin);
+}
+
 static bool row_is_visible(const gsc__visible_rows *visible, int64_t row) {
     if (visible->bytes == 1) return ((const uint8_t *)visible->data)[row] != 0;
     return ((const int32_t *)visible->data)[row] != 0;
 }
 
 /* The same, only in visible rows; neighbouring ones are done together. */
-static void step_visible(const gsc__adam_group *group, const step_constants *k,
+static void step_visible(const gsc__adam_group *group, const gsc__adam_constants *k,
                          const gsc__visible_rows *visible, int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end;) {
         int64_t row = i / group->row_size;
@@ -104,7 +99,7 @@ static void step_pieces(void *arg, int64_t begin, int64_t end, int thread) {
     for (int64_t piece = begin; piece < end; ++piece) {
         const int32_t index = group_of_piece(job, piece);
         const gsc__adam_group *group = &job->groups[index];
-        const step_constants k = group_constants(group);
+        const gsc__adam_constants k = gsc__adam_constants_of(group);
         const int64_t elements = group->rows * group->row_size;
         const int64_t first = (piece - job->first_piece[index]) * PIECE;
         const int64_t last = first + PIECE < elements ? first + PIECE : elements;

@@ -43,7 +43,8 @@ bool gsc__project_gaussian(const gsc__raster *raster, const gsc__camera *camera,
         gsc__project_covariance(raster->covariances + 6 * i, p);
     } else {
         gsc_real scale[3];
-        for (int j = 0; j < 3; ++j) scale[j] = raster->scale_modifier * raster->scales[3 * i + j];
+        gsc__gaussian_scale(raster, i, scale);
+        for (int j = 0; j < 3; ++j) scale[j] *= raster->scale_modifier;
         gsc__project_axes(camera, scale, raster->rotations + 4 * i, p);
     }
     return gsc__blur(camera, p) && gsc__finite(p->mean[0]) && gsc__finite(p->mean[1]);
@@ -202,7 +203,7 @@ static void write_outputs(const project_task *task, int64_t i, const gsc__projec
 static bool make_record(project_task *task, int64_t i, gsc__record *record) {
     const gsc__raster *raster = task->raster;
     gsc__projection p;
-    gsc_real radii[2] = {0, 0}, opacity = raster->opacities[i];
+    gsc_real radii[2] = {0, 0}, opacity = gsc__gaussian_opacity(raster, i);
     bool inside = gsc__project_gaussian(raster, &task->camera, i, &p);
     if (!inside && (raster->flags & GSC_RASTER_PREFILTERED) &&
         !gsc__in_depth_range(&task->camera, p.point))

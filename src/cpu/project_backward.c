@@ -1,6 +1,7 @@
 #include "project_backward.h"
 
 #include "../splat_grad.h"
+#include "adam.h"
 #include "project.h"
 
 #include <string.h>
@@ -67,10 +68,16 @@ typedef struct unproject_task {
     const gsc__frame *frame;
     const uint8_t *seen;
     const gsc__splat_sums *sums;
-    camera_share *shares; /* [chunks] */
+    camera_share *shares;                           /* [chunks] */
+    gsc__adam_constants constants[GSC__PARAMETERS]; /* of grads->steps */
     gsc__camera camera;
     int32_t index;
 } unproject_task;
+
+/* Where one Gaussian's gradients are added to, by GSC_PARAMETER_* - 1; NULL: not wanted. */
+typedef struct gradient_rows {
+    gsc_real *at[GSC__PARAMETERS];
+} gradient_rows;
 
 /* From moments in whitened coordinates to derivatives by the 2D Gaussian.  With
  * z = (u, v) = R d and alpha = opacity 2^-|z|^2:  d alpha / d mean = 2 ln 2 alpha R^T z,
@@ -110,9 +117,8 @@ static void write_means2d(const unproject_task *task, int64_t i, const gsc__spla
 /* Spherical harmonics: coefficients, and through the direction the mean and the
  * camera's centre. */
 static void sh_grad(const unproject_task *task, int64_t i, const gsc__record *record,
-                    const gsc__splat_sums *sums, gsc_real by_mean[3]) {
+                    const gsc__splat_sums *sums, const gradient_rows *rows, gsc_real by_mean[3]) {
     const gsc__raster *raster = task->raster;
-    const gsc__raster_grads *grads = task->grads;
     const int count = (raster->sh_degree + 1) * (raster->sh_degree + 1);
     gsc_real direction[3], basis[GSC__SH_MAX_COEFFICIENTS], weight[GSC__SH_MAX_COEFFICIENTS];
     gsc_real g[3];
@@ -121,12 +127,13 @@ static void sh_grad(const unproject_task *task, int64_t i, const gsc__record *re
     gsc__sh_basis(raster->sh_degree, direction, basis);
     const int64_t row = 3 * raster->sh_coefficients * i;
     const int split = raster->sh_dc != NULL;
-    gsc_real *by_dc = split ? grads->sh_dc : grads->sh;
+    gsc_real *by_sh = rows->at[GSC_PARAMETER_SH - 1];
+    gsc_real *by_dc = split ? rows->at[GSC_PARAMETER_SH_DC - 1] : by_sh;
     if (by_dc)
-        for (int c = 0; c < 3; ++c) by_dc[(split ? 3 * i : row) + c] += basis[0] * g[c];
-    if (grads->sh)
+        for (int c = 0; c < 3; ++c) by_dc[c] += basis[0] * g[c];
+    if (by_sh)
         for (int k = 1; k < count; ++k)
-            for (int c = 0; c < 3; ++c) grads->sh[row + 3 * (k - split) + c] += basis[k] * g[c];
+            for (int c = 0; c < 3; ++c) by_sh[3 * (k - split) + c] += basis[k] * g[c];
     for (int k = 1; k < count; ++k) {
         const gsc_real *sh = raster->sh + row + 3 * (k - split);
         weight[k] = gsc__dot3(g, sh);
@@ -134,18 +141,30 @@ static void sh_grad(const unproject_task *task, int64_t i, const gsc__record *re
     gsc__sh_mean_grad(raster->sh_degree, direction, inverse, weight, by_mean);
 }
 
-static void add_gaussian(const gsc__raster_grads *grads, int64_t i, const gsc__gaussian_grad *g) {
-    for (int k = 0; k < 3 && grads->means; ++k) grads->means[3 * i + k] += g->mean[k];
-    if (grads->opacities) grads->opacities[i] += g->opacity;
-    for (int k = 0; k < 3 && grads->scales; ++k) grads->scales[3 * i + k] += g->scale[k];
-    for (int k = 0; k < 4 && grads->rotations; ++k) grads->rotations[4 * i + k] += g->rotation[k];
-    for (int k = 0; k < 6 && grads->covariances; ++k)
-        grads->covariances[6 * i + k] += g->covariance[k];
+static void add(gsc_real *row, const gsc_real *values, int count) {
+    for (int k = 0; k < count && row; ++k) row[k] += values[k];
 }
 
-static void unproject_gaussian(const unproject_task *task, int64_t i, camera_share *share) {
+static void add_gaussian(const gradient_rows *rows, const gsc__gaussian_grad *g) {
+    add(rows->at[GSC_PARAMETER_MEANS - 1], g->mean, 3);
+    add(rows->at[GSC_PARAMETER_OPACITIES - 1], &g->opacity, 1);
+    add(rows->at[GSC_PARAMETER_SCALES - 1], g->scale, 3);
+    add(rows->at[GSC_PARAMETER_ROTATIONS - 1], g->rotation, 4);
+    add(rows->at[GSC_PARAMETER_COVARIANCES - 1], g->covariance, 6);
+}
+
+/* From the activated values to those that are stored. */
+static void activation_grad(const gsc__raster *raster, int64_t i, const gsc_real scale[3],
+                            gsc__gaussian_grad *g) {
+    if (raster->flags & GSC_RASTER_LOG_SCALES)
+        for (int k = 0; k < 3; ++k) g->scale[k] *= scale[k];
+    if (raster->flags & GSC_RASTER_LOGIT_OPACITIES)
+        g->opacity *= gsc__sigmoid_grad(raster->opacities[i]);
+}
+
+static void unproject_gaussian(const unproject_task *task, int64_t i, const gradient_rows *rows,
+                               camera_share *share) {
     const gsc__raster *raster = task->raster;
-    const gsc__raster_grads *grads = task->grads;
     const gsc__record *record = &task->frame->records[i];
     const gsc__splat_sums *sums = &task->sums[i];
     gsc__projection p;
@@ -155,24 +174,92 @@ static void unproject_gaussian(const unproject_task *task, int64_t i, camera_sha
     write_means2d(task, i, sums, &splat);
     if (!gsc__project_gaussian(raster, &task->camera, i, &p)) return;
     const bool axes = raster->scales != NULL;
-    gsc__project_grad(&task->camera, raster->means + 3 * i, axes ? raster->scales + 3 * i : NULL,
+    gsc_real scale[3] = {0, 0, 0};
+    if (axes) gsc__gaussian_scale(raster, i, scale);
+    gsc__project_grad(&task->camera, raster->means + 3 * i, axes ? scale : NULL,
                       axes ? raster->rotations + 4 * i : NULL, raster->scale_modifier,
-                      raster->opacities[i], &p, &splat, &g);
+                      gsc__gaussian_opacity(raster, i), &p, &splat, &g);
+    activation_grad(raster, i, scale, &g);
     if (raster->colors) {
-        if (grads->colors && raster->channels == 3)
-            for (int c = 0; c < 3; ++c)
-                grads->colors[task->index * raster->colors_stride + 3 * i + c] += sums->rgb[c];
+        if (raster->channels == 3) add(rows->at[GSC_PARAMETER_COLORS - 1], sums->rgb, 3);
     } else {
         gsc_real by_mean[3];
-        sh_grad(task, i, record, sums, by_mean);
+        sh_grad(task, i, record, sums, rows, by_mean);
         for (int k = 0; k < 3; ++k) {
             g.mean[k] += by_mean[k];
             share->position[k] -= (double)by_mean[k];
         }
     }
-    add_gaussian(grads, i, &g);
+    add_gaussian(rows, &g);
     for (int r = 0; r < 3; ++r)
         for (int k = 0; k < 4; ++k) share->view[r][k] += (double)g.view[r][k];
+}
+
+static gradient_rows rows_in_memory(const unproject_task *task, int64_t i) {
+    const gsc__raster *raster = task->raster;
+    const gsc__raster_grads *grads = task->grads;
+    const struct {
+        gsc_real *to;
+        int64_t at;
+    } all[GSC__PARAMETERS] = {
+        [GSC_PARAMETER_MEANS - 1] = {grads->means, 3 * i},
+        [GSC_PARAMETER_OPACITIES - 1] = {grads->opacities, i},
+        [GSC_PARAMETER_SCALES - 1] = {grads->scales, 3 * i},
+        [GSC_PARAMETER_ROTATIONS - 1] = {grads->rotations, 4 * i},
+        [GSC_PARAMETER_COVARIANCES - 1] = {grads->covariances, 6 * i},
+        [GSC_PARAMETER_COLORS - 1] = {grads->colors, task->index * raster->colors_stride + 3 * i},
+        [GSC_PARAMETER_SH - 1] = {grads->sh, 3 * raster->sh_coefficients * i},
+        [GSC_PARAMETER_SH_DC - 1] = {grads->sh_dc, 3 * i}};
+    gradient_rows rows;
+    for (int k = 0; k < GSC__PARAMETERS; ++k) rows.at[k] = all[k].to ? all[k].to + all[k].at : NULL;
+    return rows;
+}
+
+/* --------------------------------------------------------------------- steps */
+
+enum { ROW_MAX = 3 * GSC__SH_MAX_COEFFICIENTS }; /* elements of a row that have a gradient */
+
+static bool is_stepped(const gsc__raster_steps *steps, int64_t i) {
+    if (!steps->radii) return true;
+    const int32_t *radii = steps->radii + steps->radii_axes * i;
+    return radii[0] > 0 || radii[steps->radii_axes - 1] > 0;
+}
+
+static void step_row(const gsc__adam_group *group, const gsc__adam_constants *constants, int64_t i,
+                     const gsc_real gradient[ROW_MAX]) {
+    static const gsc_real zeros[ROW_MAX];
+    for (int64_t at = 0; at < group->row_size; at += ROW_MAX) {
+        const int64_t left = group->row_size - at;
+        gsc__adam_elements(group, constants, at == 0 ? gradient : zeros, i * group->row_size + at,
+                           left < ROW_MAX ? left : ROW_MAX);
+    }
+}
+
+/* The gradients of what is stepped go no further than this function. */
+static void step_gaussian(const unproject_task *task, int64_t i, camera_share *share) {
+    const gsc__raster_steps *steps = task->grads->steps;
+    const bool stepped = is_stepped(steps, i);
+    gsc_real gradients[GSC__PARAMETERS][ROW_MAX];
+    if (!task->seen[i] && !stepped) return;
+    gradient_rows rows = rows_in_memory(task, i);
+    for (int k = 0; k < GSC__PARAMETERS; ++k) {
+        if (!steps->groups[k].parameter) continue;
+        rows.at[k] = gradients[k];
+        memset(gradients[k], 0, sizeof gradients[k]);
+    }
+    if (task->seen[i]) unproject_gaussian(task, i, &rows, share);
+    for (int k = 0; k < GSC__PARAMETERS && stepped; ++k)
+        if (steps->groups[k].parameter)
+            step_row(&steps->groups[k], &task->constants[k], i, gradients[k]);
+}
+
+static void visit_gaussian(const unproject_task *task, int64_t i, camera_share *share) {
+    if (task->grads->steps) {
+        step_gaussian(task, i, share);
+    } else if (task->seen[i]) {
+        const gradient_rows rows = rows_in_memory(task, i);
+        unproject_gaussian(task, i, &rows, share);
+    }
 }
 
 static void unproject_chunks(void *arg, int64_t begin, int64_t end, int thread) {
@@ -183,8 +270,7 @@ static void unproject_chunks(void *arg, int64_t begin, int64_t end, int thread) 
         if (last > task->raster->gaussians) last = task->raster->gaussians;
         camera_share *share = &task->shares[chunk];
         memset(share, 0, sizeof *share);
-        for (int64_t i = first; i < last; ++i)
-            if (task->seen[i]) unproject_gaussian(task, i, share);
+        for (int64_t i = first; i < last; ++i) visit_gaussian(task, i, share);
     }
 }
 
@@ -229,6 +315,8 @@ void gsc__unproject_frame(gsc__pool *pool, const gsc__raster *raster, int32_t in
                            .sums = sums,
                            .shares = partials,
                            .index = index};
+    for (int k = 0; k < GSC__PARAMETERS && grads->steps; ++k)
+        task.constants[k] = gsc__adam_constants_of(&grads->steps->groups[k]);
     gsc__camera_load(raster, index, &task.camera);
     gsc__parallel_for(pool, chunks, 1, unproject_chunks, &task);
     add_camera(&task, chunks);

@@ -25,7 +25,8 @@ void gsc__unproject_add_slots(gsc__pool *pool, const gsc__raster *raster, int32_
 
 size_t gsc__unproject_partials_bytes(const gsc__raster *raster);
 
-/* Adds the camera's part to every gradient of grads that is wanted, but background.
+/* Adds the camera's part to every gradient of grads that is wanted, but background, and
+ * makes its steps.
  * seen: [N] 1 for the visible; partials: scratch of gsc__unproject_partials_bytes. */
 void gsc__unproject_frame(gsc__pool *pool, const gsc__raster *raster, int32_t index,
                           const gsc__raster_grads *grads, const gsc__frame *frame,

@@ -1,31 +1,18 @@
 /* Adam on the device.  As on the CPU, what is constant for a group is computed in double
  * precision and rounded once; what is per element is computed in single precision. */
-#include "../../cuda/adam_kernels.h"
-#include "gpu.h"
+#include "adam.h"
 
 #include <math.h>
 
 static const char function[] = "adam_step";
 
-static bool is_aligned(const void *data) {
-    return (uintptr_t)data % 16 == 0;
-}
-
-static gsc__gpu_adam_group group_args(const gsc__adam_group *group) {
+gsc__gpu_adam_constants gsc__gpu_adam_constants_of(const gsc__adam_group *group) {
     double correction1 = 1, correction2 = 1;
     if (group->step > 0) {
         correction1 = 1 - pow(group->beta1, group->step);
         correction2 = 1 - pow(group->beta2, group->step);
     }
-    return (gsc__gpu_adam_group){
-        .parameter = group->parameter,
-        .moment1 = group->moment1,
-        .moment2 = group->moment2,
-        .gradient = group->gradient,
-        .count = group->rows * group->row_size,
-        .row_size = group->row_size,
-        .vectors = is_aligned(group->parameter) && is_aligned(group->moment1) &&
-                   is_aligned(group->moment2) && is_aligned(group->gradient),
+    return (gsc__gpu_adam_constants){
         .decay = (float)(group->decoupled ? 0 : group->weight_decay),
         .keep = (float)(group->decoupled ? 1 - group->lr * group->weight_decay : 1),
         .beta1 = (float)group->beta1,
@@ -35,6 +22,19 @@ static gsc__gpu_adam_group group_args(const gsc__adam_group *group) {
         .step_size = (float)(group->lr / correction1),
         .root_scale = (float)(1 / sqrt(correction2)),
         .epsilon = (float)group->epsilon};
+}
+
+static gsc__gpu_adam_group group_args(const gsc__adam_group *group) {
+    return (gsc__gpu_adam_group){
+        .parameter = group->parameter,
+        .moment1 = group->moment1,
+        .moment2 = group->moment2,
+        .gradient = group->gradient,
+        .count = group->rows * group->row_size,
+        .row_size = group->row_size,
+        .vectors = gsc__gpu_is_aligned(group->parameter) && gsc__gpu_is_aligned(group->moment1) &&
+                   gsc__gpu_is_aligned(group->moment2) && gsc__gpu_is_aligned(group->gradient),
+        .constants = gsc__gpu_adam_constants_of(group)};
 }
 
 /* Launches of at most GSC__ADAM_GROUPS groups and INT32_MAX blocks. */

@@ -52,10 +52,11 @@
     X(unblend_any, unblend_any_fixed)   \
     X(unblend_any, finish_sums)         \
     X(unblend_any, finish_colors)       \
+    X(unblend_any, background_grad)     \
     X(unproject, clear_records)         \
     X(unproject, unproject)             \
+    X(unproject, unproject_step)        \
     X(unproject, camera_grad)           \
-    X(unproject, background_grad)       \
     X(adam, adam)                       \
     X(image, image_points)              \
     X(image, mask_sums)                 \

@@ -1,3 +1,4 @@
+#include "adam.h"
 #include "raster_bins.h"
 #include "raster_sums.h"
 
@@ -160,6 +161,42 @@ static gsc_status camera_grad(gsc_context *context, const gsc__raster *raster, i
     return LAUNCH(camera_grad, 1, GSC__CAMERA_GRAD_BLOCK, args);
 }
 
+/* The steps of grads, laid out as the gradients would be. */
+static void list_steps(const gsc__raster *raster, const gsc__raster_steps *steps,
+                       gsc_k_unproject_step *args) {
+    const uint32_t split = raster->sh_dc ? 1 : 0, degree = (uint32_t)raster->sh_degree;
+    const uint32_t used = 3 * ((degree + 1) * (degree + 1) - split);
+    const struct {
+        uint32_t result, used;
+        bool harmonics;
+    } results[GSC__PARAMETERS] = {
+        [GSC_PARAMETER_MEANS - 1] = {GSC__RESULT_MEAN, 3, false},
+        [GSC_PARAMETER_OPACITIES - 1] = {GSC__RESULT_OPACITY, 1, false},
+        [GSC_PARAMETER_SCALES - 1] = {GSC__RESULT_SCALE, 3, false},
+        [GSC_PARAMETER_ROTATIONS - 1] = {GSC__RESULT_ROTATION, 4, false},
+        [GSC_PARAMETER_COVARIANCES - 1] = {GSC__RESULT_COVARIANCE, 6, false},
+        [GSC_PARAMETER_COLORS - 1] = {GSC__RESULT_COLOR, 3, false},
+        [GSC_PARAMETER_SH - 1] = {GSC__RESULT_BASIS + split, used, true},
+        [GSC_PARAMETER_SH_DC - 1] = {GSC__RESULT_BASIS, 3, true}};
+    args->radii = steps->radii;
+    args->radii_axes = steps->radii_axes;
+    for (int i = 0; i < GSC__PARAMETERS; ++i) {
+        const gsc__adam_group *group = &steps->groups[i];
+        if (!group->parameter) continue;
+        args->step[args->steps++] = (gsc__gpu_step){
+            .parameter = group->parameter,
+            .moment1 = group->moment1,
+            .moment2 = group->moment2,
+            .width = (uint32_t)group->row_size,
+            .used = results[i].used,
+            .result = results[i].result,
+            .harmonics = results[i].harmonics,
+            .vectors = group->row_size % 4 == 0 && gsc__gpu_is_aligned(group->parameter) &&
+                       gsc__gpu_is_aligned(group->moment1) && gsc__gpu_is_aligned(group->moment2),
+            .constants = gsc__gpu_adam_constants_of(group)};
+    }
+}
+
 static gsc_status unproject(gsc_context *context, const gsc__raster *raster, int32_t index,
                             const gsc__raster_grads *grads, const gsc__gpu_frame *frame,
                             const float *sums, double *shares, void *stream) {
@@ -179,10 +216,16 @@ static gsc_status unproject(gsc_context *context, const gsc__raster *raster, int
                             .sh = raster->sh,
                             .sh_dc = raster->sh_dc,
                             .has_sh = !raster->colors,
+                            .log_scales = (raster->flags & GSC_RASTER_LOG_SCALES) != 0,
+                            .logit_opacities = (raster->flags & GSC_RASTER_LOGIT_OPACITIES) != 0,
                             .sums = sums,
                             .shares = camera ? shares : NULL};
     list_gradients(raster, index, grads, &args);
-    if (args.gradients || args.sh_gradients || camera)
+    gsc_k_unproject_step step = {.unproject = args};
+    if (grads->steps) list_steps(raster, grads->steps, &step);
+    if (step.steps)
+        GSC__TRY(LAUNCH(unproject_step, blocks, GSC__UNPROJECT_BLOCK, step));
+    else if (args.gradients || args.sh_gradients || camera)
         GSC__TRY(LAUNCH(unproject, blocks, GSC__UNPROJECT_BLOCK, args));
     if (!camera) return GSC_OK;
     return camera_grad(context, raster, index, grads, frame, shares, blocks, stream);

@@ -11,7 +11,7 @@ static fuzz_shape per_camera(const fuzz_scene *scene, fuzz_shape shape) {
     return shape;
 }
 
-static fuzz_shape image_shape(const fuzz_scene *scene) {
+fuzz_shape fuzz_image_shape(const fuzz_scene *scene) {
     return per_camera(scene, scene->pixel_last
                                  ? FUZZ_SHAPE(scene->height, scene->width, scene->channels)
                                  : FUZZ_SHAPE(scene->channels, scene->height, scene->width));
@@ -129,7 +129,7 @@ void fuzz_scene_outputs(fuzz_input *input, fuzz_memory *memory, const fuzz_scene
                         gsc_raster_outputs *outputs) {
     memset(outputs, 0, sizeof *outputs);
     outputs->struct_size = sizeof *outputs;
-    outputs->color = reals(input, memory, image_shape(scene), FUZZ_OUTPUT);
+    outputs->color = reals(input, memory, fuzz_image_shape(scene), FUZZ_OUTPUT);
     uint32_t wanted = (uint32_t)fuzz_range(input, 0, 65535);
     if (!scene->args.pixel_weights) wanted &= ~(UINT32_C(15) << 10);
     const int64_t n = scene->gaussians;
@@ -180,7 +180,7 @@ void fuzz_scene_grads(fuzz_input *input, fuzz_memory *memory, const fuzz_scene *
     grads->struct_size = sizeof *grads;
     uint32_t given = fuzz_byte(input), wanted = ~(uint32_t)fuzz_range(input, 0, 65535);
     const fuzz_shape plane = plane_shape(scene);
-    if (!(given & 1)) grads->color = reals(input, memory, image_shape(scene), FUZZ_SIGNED);
+    if (!(given & 1)) grads->color = reals(input, memory, fuzz_image_shape(scene), FUZZ_SIGNED);
     if (given & 2) grads->alpha = reals(input, memory, plane, FUZZ_SIGNED);
     if (given & 4) grads->depth = reals(input, memory, plane, FUZZ_SIGNED);
     if (given & 8) grads->inv_depth = reals(input, memory, plane, FUZZ_SIGNED);

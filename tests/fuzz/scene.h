@@ -11,6 +11,9 @@ typedef struct fuzz_scene {
     gsc_raster_args args;
 } fuzz_scene;
 
+/* Of the colour. */
+fuzz_shape fuzz_image_shape(const fuzz_scene *scene);
+
 void fuzz_scene_make(fuzz_input *input, fuzz_memory *memory, fuzz_scene *scene);
 void fuzz_scene_outputs(fuzz_input *input, fuzz_memory *memory, const fuzz_scene *scene,
                         gsc_raster_outputs *outputs);

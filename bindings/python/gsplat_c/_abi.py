@@ -34,9 +34,21 @@ CONSTANTS = {
     "GSC_RASTER_GRAD2D_NDC": 32,
     "GSC_RASTER_COMPAT_3DGS": 64,
     "GSC_RASTER_DETERMINISTIC": 128,
+    "GSC_RASTER_LOG_SCALES": 256,
+    "GSC_RASTER_LOGIT_OPACITIES": 512,
     "GSC_RASTER_FORWARD_ONLY": 1024,
     "GSC_SSIM_VALID": 1,
     "GSC_ADAM_DECOUPLED": 1,
+    "GSC_TRAIN_DECOUPLED": 1,
+    "GSC_TRAIN_ALL_ROWS": 2,
+    "GSC_PARAMETER_MEANS": 1,
+    "GSC_PARAMETER_OPACITIES": 2,
+    "GSC_PARAMETER_SCALES": 3,
+    "GSC_PARAMETER_ROTATIONS": 4,
+    "GSC_PARAMETER_COVARIANCES": 5,
+    "GSC_PARAMETER_COLORS": 6,
+    "GSC_PARAMETER_SH": 7,
+    "GSC_PARAMETER_SH_DC": 8,
 }
 
 # name: (bytes, struct format, {field: offset})
@@ -273,6 +285,39 @@ STRUCTS = {
             "visible": 32,
         },
     ),
+    "gsc_train_group": (
+        48,
+        "=QQifffffiI",
+        {
+            "moment1": 0,
+            "moment2": 8,
+            "parameter": 16,
+            "lr": 20,
+            "beta1": 24,
+            "beta2": 28,
+            "epsilon": 32,
+            "weight_decay": 36,
+            "step": 40,
+            "reserved": 44,
+        },
+    ),
+    "gsc_train_args": (
+        80,
+        "=QIIQQQQQQQQ",
+        {
+            "struct_size": 0,
+            "flags": 8,
+            "group_count": 12,
+            "groups": 16,
+            "group_stride": 24,
+            "raster": 32,
+            "loss": 40,
+            "outputs": 48,
+            "grads": 56,
+            "buffers": 64,
+            "info": 72,
+        },
+    ),
 }
 
 # name: (result, arguments); p pointer, s string, D DLDevice by value, v void,
@@ -305,4 +350,5 @@ FUNCTIONS = {
     "gsc_ssim_backward": ("i", "ppp"),
     "gsc_image_loss": ("i", "ppp"),
     "gsc_adam_step": ("i", "ppp"),
+    "gsc_train_step": ("i", "ppp"),
 }

@@ -1,0 +1,15 @@
+/* Adam's settings as kernels take them. */
+#ifndef GSC_GPU_ADAM_H
+#define GSC_GPU_ADAM_H
+
+#include "../../cuda/adam_kernels.h"
+#include "gpu.h"
+
+gsc__gpu_adam_constants gsc__gpu_adam_constants_of(const gsc__adam_group *group);
+
+/* For loads of four elements. */
+static inline bool gsc__gpu_is_aligned(const void *data) {
+    return (uintptr_t)data % 16 == 0;
+}
+
+#endif

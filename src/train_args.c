@@ -1,0 +1,197 @@
+#include "train_args.h"
+
+#include "adam_args.h"
+#include "args.h"
+#include "image_args.h"
+#include "raster_args.h"
+
+#include <stdio.h>
+
+/* ---------------------------------------------------------------- parameters */
+
+/* A tensor of the scene that may be trained. */
+typedef struct parameter {
+    const char *name;
+    const gsc_real *data;     /* NULL: not given */
+    const gsc_real *gradient; /* asked for */
+    int32_t choices;
+    gsc__shape shapes[2]; /* [choices], all of the same memory */
+} parameter;
+
+/* By GSC_PARAMETER_* - 1. */
+static void list_parameters(const gsc__raster *raster, const gsc__raster_grads *grads,
+                            parameter all[GSC__PARAMETERS]) {
+    const int64_t n = raster->gaussians, d = raster->channels;
+    const gsc__shape three = gsc__shape2(n, 3), four = gsc__shape2(n, 4), six = gsc__shape2(n, 6);
+    const gsc__shape sh = gsc__shape3(n, raster->sh_coefficients, 3), dc = gsc__shape3(n, 1, 3);
+    const gsc__shape colors[2] = {gsc__shape2(n, d), gsc__shape3(1, n, d)};
+    const parameter list[GSC__PARAMETERS] = {
+        {"means", raster->means, grads->means, 1, {three}},
+        {"opacities", raster->opacities, grads->opacities, 2, {gsc__shape1(n), gsc__shape2(n, 1)}},
+        {"scales", raster->scales, grads->scales, 1, {three}},
+        {"rotations", raster->rotations, grads->rotations, 1, {four}},
+        {"covariances", raster->covariances, grads->covariances, 1, {six}},
+        {"colors", raster->colors, grads->colors, 2, {colors[0], colors[1]}},
+        {"sh", raster->sh, grads->sh, 1, {sh}},
+        {"sh_dc", raster->sh_dc, grads->sh_dc, 1, {dc}}};
+    memcpy(all, list, sizeof list);
+}
+
+/* -------------------------------------------------------------------- groups */
+
+enum { NAME_SIZE = 48 };
+
+static gsc_status check_parameter(const gsc__checker *checker, uint32_t index,
+                                  const gsc_train_group *group, const gsc__raster *raster,
+                                  const parameter *which) {
+    const char *function = checker->function;
+    if (!which->data) {
+        return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: groups[%u] is for %s, which is not given",
+                         function, index, which->name);
+    }
+    if (which->gradient) {
+        return gsc__fail(GSC_ERROR_INVALID_ARGUMENT,
+                         "%s: grads.%s is wanted, but groups[%u] is for %s", function, which->name,
+                         index, which->name);
+    }
+    if (group->parameter != GSC_PARAMETER_COLORS || raster->channels == 3) return GSC_OK;
+    return gsc__fail(GSC_ERROR_UNSUPPORTED,
+                     "%s: groups[%u] is for colors of %d channels, expected 3", function, index,
+                     raster->channels);
+}
+
+static gsc_status check_moment(const gsc__checker *checker, uint32_t index, const char *field,
+                               const DLTensor *tensor, const parameter *which, gsc_real **data) {
+    char name[NAME_SIZE];
+    void *memory;
+    snprintf(name, sizeof name, "groups[%u].%s", index, field);
+    GSC__TRY(gsc__require(checker, name, tensor));
+    GSC__TRY(gsc__tensor_dense(checker, name, tensor, GSC__REAL, which->shapes, which->choices,
+                               NULL, &memory));
+    *data = memory;
+    return GSC_OK;
+}
+
+static gsc_status check_group(const gsc__checker *checker, uint32_t index,
+                              const gsc_train_group *group, const gsc__raster *raster,
+                              const parameter *which, gsc__adam_group *out) {
+    const gsc_adam_group settings = {.lr = group->lr,
+                                     .beta1 = group->beta1,
+                                     .beta2 = group->beta2,
+                                     .epsilon = group->epsilon,
+                                     .weight_decay = group->weight_decay,
+                                     .step = group->step};
+    GSC__TRY(check_parameter(checker, index, group, raster, which));
+    GSC__TRY(gsc__adam_scalars(checker, index, &settings, out));
+    GSC__TRY(check_moment(checker, index, "moment1", group->moment1, which, &out->moment1));
+    GSC__TRY(check_moment(checker, index, "moment2", group->moment2, which, &out->moment2));
+    out->rows = raster->gaussians;
+    out->row_size = 1;
+    for (int32_t i = 1; i < which->shapes[0].ndim; ++i) out->row_size *= which->shapes[0].dims[i];
+    if (out->rows > 0 && out->row_size > 0) out->parameter = (gsc_real *)(uintptr_t)which->data;
+    return GSC_OK;
+}
+
+static gsc_status check_groups(const gsc__checker *checker, const gsc_train_args *args,
+                               gsc__train *out) {
+    const char *function = checker->function;
+    int64_t taken[GSC__PARAMETERS];
+    parameter parameters[GSC__PARAMETERS];
+    for (int i = 0; i < GSC__PARAMETERS; ++i) taken[i] = -1;
+    list_parameters(&out->raster, &out->grads, parameters);
+    if (args->group_count > 0 && !args->groups) {
+        return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: groups is NULL, expected %u groups",
+                         function, args->group_count);
+    }
+    for (uint32_t i = 0; i < args->group_count; ++i) {
+        const char *theirs = (const char *)args->groups + (size_t)i * args->group_stride;
+        gsc_train_group group;
+        char name[NAME_SIZE];
+        snprintf(name, sizeof name, "groups[%u]", i);
+        GSC__TRY(gsc__args_copy_sized(function, name, &group, sizeof group, theirs,
+                                      args->group_stride,
+                                      GSC__SIZE_THROUGH(gsc_train_group, reserved)));
+        if (group.parameter < 1 || group.parameter > GSC__PARAMETERS) {
+            return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: %s.parameter is %d, expected 1 to %d",
+                             function, name, group.parameter, GSC__PARAMETERS);
+        }
+        const int32_t which = group.parameter - 1;
+        GSC__TRY(gsc__check_flags(function, "reserved", group.reserved, 0));
+        if (taken[which] >= 0) {
+            return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: groups[%lld] and %s are both for %s",
+                             function, (long long)taken[which], name, parameters[which].name);
+        }
+        taken[which] = i;
+        out->steps.groups[which].decoupled = (args->flags & GSC_TRAIN_DECOUPLED) != 0;
+        GSC__TRY(check_group(checker, i, &group, &out->raster, &parameters[which],
+                             &out->steps.groups[which]));
+    }
+    return GSC_OK;
+}
+
+/* --------------------------------------------------------------- descriptors */
+
+static gsc_status check_raster(const gsc__checker *checker, const gsc_train_args *args,
+                               gsc__train *out) {
+    gsc__checker nested = *checker;
+    nested.function = "train_step: raster";
+    if (!args->raster) {
+        return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: raster is NULL", checker->function);
+    }
+    GSC__TRY(gsc__raster_args(&nested, args->raster, &out->raster));
+    if (out->raster.cameras == 1) return GSC_OK;
+    return gsc__fail(GSC_ERROR_UNSUPPORTED, "%s: view has %d cameras, expected 1",
+                     checker->function, out->raster.cameras);
+}
+
+static gsc_status check_grads(const gsc__checker *checker, const gsc_train_args *args,
+                              gsc__train *out) {
+    if (!args->grads) return GSC_OK;
+    GSC__TRY(gsc__raster_grads_args(checker, &out->raster, args->grads, &out->grads));
+    if (!out->grads.color) return GSC_OK;
+    return gsc__fail(GSC_ERROR_INVALID_ARGUMENT,
+                     "%s: grads.color is given, but it comes from the loss", checker->function);
+}
+
+static gsc_status check_loss(const gsc__checker *checker, const gsc_train_args *args,
+                             gsc__train *out) {
+    gsc__checker nested = *checker;
+    nested.function = "train_step: loss";
+    if (!args->loss) {
+        return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: loss is NULL", checker->function);
+    }
+    return gsc__train_loss_args(&nested, args->loss, &out->raster, &out->loss);
+}
+
+static gsc_status check_buffers(const gsc__checker *checker, const gsc_raster_buffers *theirs,
+                                gsc__raster_buffers *out) {
+    gsc_raster_buffers buffers;
+    if (!theirs) return GSC_OK;
+    GSC__TRY(gsc__args_copy(checker->function, "buffers", &buffers, sizeof buffers, theirs,
+                            GSC__SIZE_THROUGH(gsc_raster_buffers, scratch)));
+    GSC__TRY(gsc__tensor_bytes(checker, "state", buffers.state, 0, &out->state, &out->state_bytes));
+    GSC__TRY(gsc__tensor_bytes(checker, "intersections", buffers.intersections, 0,
+                               &out->intersections, &out->intersections_bytes));
+    return gsc__tensor_bytes(checker, "scratch", buffers.scratch, 0, &out->scratch,
+                             &out->scratch_bytes);
+}
+
+gsc_status gsc__train_args(const gsc__checker *checker, const gsc_train_args *theirs,
+                           gsc__train *out) {
+    gsc_train_args args;
+    memset(out, 0, sizeof *out);
+    GSC__TRY(gsc__args_copy(checker->function, "args", &args, sizeof args, theirs,
+                            GSC__SIZE_THROUGH(gsc_train_args, info)));
+    GSC__TRY(gsc__check_flags(checker->function, "flags", args.flags,
+                              GSC_TRAIN_DECOUPLED | GSC_TRAIN_ALL_ROWS));
+    out->all_rows = (args.flags & GSC_TRAIN_ALL_ROWS) != 0;
+    GSC__TRY(check_raster(checker, &args, out));
+    GSC__TRY(gsc__raster_outputs_args(checker, &out->raster, args.outputs, false, &out->outputs));
+    GSC__TRY(check_grads(checker, &args, out));
+    GSC__TRY(check_loss(checker, &args, out));
+    GSC__TRY(check_groups(checker, &args, out));
+    GSC__TRY(check_buffers(checker, args.buffers, &out->buffers));
+    if (!args.info) return GSC_OK;
+    return gsc__args_check_result(checker->function, "info", args.info,
+                                  GSC__SIZE_THROUGH(gsc_raster_info, visible));
+}

@@ -1,0 +1,21 @@
+/* From the public descriptor of a training step to what a backend takes. */
+#ifndef GSC_TRAIN_ARGS_H
+#define GSC_TRAIN_ARGS_H
+
+#include "backend.h"
+#include "tensor.h"
+
+typedef struct gsc__train {
+    gsc__raster raster;
+    gsc__raster_outputs outputs; /* color may be NULL */
+    gsc__image_loss loss;        /* image without data; grad_image perhaps, too */
+    gsc__raster_grads grads;     /* color is NULL; steps is not set */
+    gsc__raster_steps steps;     /* radii are not set */
+    bool all_rows;
+    gsc__raster_buffers buffers; /* NULL where not given; their sizes are not checked */
+} gsc__train;
+
+gsc_status gsc__train_args(const gsc__checker *checker, const gsc_train_args *theirs,
+                           gsc__train *out);
+
+#endif
