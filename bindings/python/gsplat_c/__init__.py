@@ -1,4 +1,4 @@
-"""3D Gaussian splatting: a differentiable rasterizer, nearest neighbours, SSIM and Adam.
+"""3D Gaussian splatting: a differentiable rasterizer, neighbours, SSIM, Adam, training steps.
 
 Functions take arrays of any framework that speaks DLPack and return arrays of torch, cupy
 or jax to those, numpy arrays to everybody else.  Nothing is compiled and no framework is
@@ -28,7 +28,16 @@ from ._raster import (
     rasterize_backward,
     rasterize_forward,
 )
-from ._result import ImageLoss, Neighbors, RasterGrads, RasterOutputs, Ssim, SsimGrads
+from ._result import (
+    ImageLoss,
+    Neighbors,
+    RasterGrads,
+    RasterOutputs,
+    Ssim,
+    SsimGrads,
+    TrainStep,
+)
+from ._train import train_step
 
 __version__ = version()
 
@@ -44,6 +53,7 @@ __all__ = [
     "SavedRaster",
     "Ssim",
     "SsimGrads",
+    "TrainStep",
     "UnsupportedError",
     "adam_step",
     "build_info",
@@ -58,5 +68,6 @@ __all__ = [
     "rasterize_forward",
     "ssim",
     "ssim_backward",
+    "train_step",
     "version",
 ]

@@ -313,6 +313,22 @@ class ListArrays:
                             dtype_word(2, memory.itemsize * 8), shape)
 
 
+class Packed:
+    """An array that this call has packed already."""
+
+    __slots__ = ("address", "shape")
+
+    def __init__(self, address, shape):
+        self.address, self.shape = address, shape
+
+
+class PackedArrays:
+    """Adapter of Packed."""
+
+    def pack(self, block, value, name, strided=False, writable=False):
+        return value.address
+
+
 class ConvertedArrays:
     """Objects without __dlpack__ that numpy can read in place, such as numpy scalars."""
 
@@ -325,7 +341,7 @@ class ConvertedArrays:
 
 
 _dlpack, _converted, _lists = DlpackArrays(), ConvertedArrays(), ListArrays()
-_adapters = {list: _lists, tuple: _lists}
+_adapters = {list: _lists, tuple: _lists, Packed: PackedArrays()}
 _numpy = _torch = None
 
 

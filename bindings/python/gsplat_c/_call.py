@@ -16,7 +16,7 @@ from ._abi import STRUCTS
 from ._errors import ArgumentError, argument_error
 
 _FULL = "gsplat_c: a call with too many tensors"
-_BLOCK_BYTES = 16384  # the widest call has 56 tensors of up to MAX_NDIM dimensions, 176 bytes each
+_BLOCK_BYTES = 16384  # the widest call has 76 tensors of up to MAX_NDIM dimensions, 176 bytes each
 MAX_NDIM = 8
 TENSOR_BYTES = 48 + 16 * MAX_NDIM  # DLTensor, shape, strides
 

@@ -74,6 +74,8 @@ def rasterize(
     pixel_last: bool = False,
     compat_3dgs: bool = False,
     deterministic: bool = False,
+    log_scales: bool = False,
+    logit_opacities: bool = False,
     outputs: Sequence[str] = ("color",),
     out: Out | None = None,
     stream: int | None = None,
@@ -118,6 +120,8 @@ def rasterize(
         pixel_last: color is [C, H, W, channels] instead of [C, channels, H, W].
         compat_3dgs: the numeric conventions of the original 3DGS rasterizer.
         deterministic: bitwise reproducible gradients on a GPU; the CPU's always are.
+        log_scales: scales are logarithms, as training and PLY files store them.
+        logit_opacities: opacities are logits; gradients then are by what is stored.
         outputs: names of the results wanted, see RasterOutputs.
         out: arrays to write into, by name; dense and writable.  They count as asked for.
         stream: a CUDA stream handle; by default the current stream of torch or cupy, for
@@ -138,7 +142,7 @@ def rasterize(
             position, background, pixel_weights, scales, rotations, covariances, colors, sh,
             sh_dc, sh_degree, scale_modifier, tan_fovx, tan_fovy, near_plane, far_plane,
             radius_clip, blur, median_default, antialias, prefiltered, view_row_major, pixel_last,
-            compat_3dgs, deterministic)
+            compat_3dgs, deterministic, log_scales, logit_opacities)
         frame = Frame(view, means, colors, width, height, pixel_last)
         values, results = _outputs(block, arrays, means, outputs, out, frame)
         if device[0] == CPU or stream is not None:

@@ -119,3 +119,25 @@ class ImageLoss(Result):
     loss: Any  #: []
     parts: Any  #: [3] mean absolute difference, mean squared difference, mean SSIM
     grad_image: Any  #: [B, C, H, W] derivative of the loss by the image
+
+
+class TrainStep:
+    """A training step: what it saw before it changed the parameters.
+
+    Attributes:
+        loss: [].
+        parts: [3] mean absolute difference, mean squared difference, mean SSIM; or None.
+        outputs: RasterOutputs, those asked for.
+        grads: RasterGrads, those asked for.
+    """
+
+    __slots__ = ("loss", "parts", "outputs", "grads")
+
+    def __init__(self, loss: Any, parts: Any, outputs: RasterOutputs, grads: RasterGrads):
+        self.loss = loss
+        self.parts = parts
+        self.outputs = outputs
+        self.grads = grads
+
+    def __repr__(self) -> str:
+        return f"TrainStep(loss={self.loss}, outputs={self.outputs}, grads={self.grads})"

@@ -18,6 +18,8 @@ _VIEW_ROW_MAJOR = CONSTANTS["GSC_RASTER_VIEW_ROW_MAJOR"]
 _PIXEL_LAST = CONSTANTS["GSC_RASTER_PIXEL_LAST"]
 _COMPAT_3DGS = CONSTANTS["GSC_RASTER_COMPAT_3DGS"]
 _DETERMINISTIC = CONSTANTS["GSC_RASTER_DETERMINISTIC"]
+_LOG_SCALES = CONSTANTS["GSC_RASTER_LOG_SCALES"]
+_LOGIT_OPACITIES = CONSTANTS["GSC_RASTER_LOGIT_OPACITIES"]
 
 
 def number(value, zero: float) -> float:
@@ -34,7 +36,8 @@ def pack_args(
     covariances=None, colors=None, sh=None, sh_dc=None, sh_degree=None, scale_modifier=None,
     tan_fovx=None, tan_fovy=None, near_plane=None, far_plane=None, radius_clip=None, blur=None,
     median_default=None, antialias=False, prefiltered=False, view_row_major=False,
-    pixel_last=False, compat_3dgs=False, deterministic=False,
+    pixel_last=False, compat_3dgs=False, deterministic=False, log_scales=False,
+    logit_opacities=False,
 ):
     """The address of a gsc_raster_args."""
     flags = more_flags
@@ -50,6 +53,10 @@ def pack_args(
         flags |= _COMPAT_3DGS
     if deterministic:
         flags |= _DETERMINISTIC
+    if log_scales:
+        flags |= _LOG_SCALES
+    if logit_opacities:
+        flags |= _LOGIT_OPACITIES
     if sh_degree is None:
         sh_degree = 0 if sh is None else _stored_degree(sh, sh_dc)
     return _ARGS.pack(

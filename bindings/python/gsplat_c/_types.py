@@ -56,6 +56,8 @@ class RasterArgs(_RequiredArgs, total=False):
     pixel_last: bool
     compat_3dgs: bool
     deterministic: bool
+    log_scales: bool
+    logit_opacities: bool
 
 
 class AdamGroup(TypedDict, total=False):
@@ -63,6 +65,19 @@ class AdamGroup(TypedDict, total=False):
 
     parameter: Array
     gradient: Array
+    moment1: Array
+    moment2: Array
+    lr: float
+    beta1: float
+    beta2: float
+    epsilon: float
+    weight_decay: float
+    step: int
+
+
+class TrainGroup(TypedDict, total=False):
+    """One parameter of ``gsplat_c.train_step``; the moments and lr are required."""
+
     moment1: Array
     moment2: Array
     lr: float

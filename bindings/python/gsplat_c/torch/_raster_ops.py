@@ -29,7 +29,7 @@ _TENSORS = (*_GIVEN, *_SINKS)
 _NUMBERS = ("scale_modifier", "tan_fovx", "tan_fovy", "near_plane", "far_plane", "radius_clip",
             "blur", "median_default")
 _FLAGS = ("antialias", "prefiltered", "view_row_major", "pixel_last", "compat_3dgs",
-          "deterministic", "grad2d_ndc")
+          "deterministic", "log_scales", "logit_opacities", "grad2d_ndc")
 _SCALARS = ("width", "height", "sh_degree", *_NUMBERS, *_FLAGS)
 _KNOWN = frozenset((*_GIVEN, *_SCALARS[:-1]))
 _UPSTREAM = ("color", "alpha", "depth", "inv_depth")
