@@ -35,6 +35,7 @@ gsc_status gsc_raster_forecast(gsc_context *context, const gsc_raster_args *args
     checker.shapes_only = true;
     GSC__TRY(gsc__raster_info_args(&checker, info, &given));
     GSC__TRY(gsc__raster_args(&checker, args, &raster));
+    GSC__TRY(gsc__raster_sizes(context, &raster, NULL, &sizes));
     GSC__TRY(gsc__raster_forecast(context, &raster, &sizes));
     gsc__args_return(info, &sizes, sizeof sizes);
     return GSC_OK;
@@ -55,13 +56,11 @@ gsc_status gsc_raster_project(gsc_context *context, const gsc_raster_args *args,
                                      .scratch = call.sizes.forward_scratch_bytes};
     GSC__TRY(take_buffers(&call, buffers, &needs, &ours, &scratch));
     gsc_raster_info found = call.sizes;
-    gsc_status status = context->backend->raster_project(context, &call.raster, &ours, &results,
-                                                         info ? &found : NULL, stream);
+    gsc_status status = info ? gsc__raster_project(&call, &ours, &results, &found)
+                             : context->backend->raster_project(context, &call.raster, &ours,
+                                                                &results, NULL, stream);
     gsc__scratch_release(&scratch);
-    if (status == GSC_OK && info) {
-        gsc__forecast_note(&context->forecasts, &call.raster, &found);
-        gsc__args_return(info, &found, sizeof found);
-    }
+    if (status == GSC_OK && info) gsc__args_return(info, &found, sizeof found);
     return status;
 }
 

@@ -97,19 +97,43 @@ static gsc_status provide_outputs(step *s) {
     return GSC_OK;
 }
 
+/* In buffers of ours, without a wait between the steps where frames before tell how large
+ * this one may be.  *projected: that much was done; *drawn: all of it. */
+static gsc_status try_to_draw(step *s, const gsc__raster_call *call, bool *projected, bool *drawn) {
+    gsc__raster_buffers *buffers = &s->train.buffers;
+    if (buffers->intersections || s->info.visible == 0) return GSC_OK;
+    buffers->intersections_bytes = s->info.intersections_bytes;
+    buffers->intersections =
+        gsc__context_try_alloc(s->context, buffers->intersections_bytes, s->stream);
+    if (!buffers->intersections) return GSC_OK;
+    s->own[INTERSECTIONS].data = buffers->intersections;
+    s->own[INTERSECTIONS].bytes = buffers->intersections_bytes;
+    GSC__TRY(gsc__raster_draw(call, buffers, &s->train.outputs, &s->info, drawn));
+    *projected = true;
+    if (*drawn) return GSC_OK;
+    disown(s, INTERSECTIONS);
+    buffers->intersections = NULL;
+    return GSC_OK;
+}
+
 static gsc_status forward(step *s) {
-    const gsc__backend *backend = s->context->backend;
     gsc__train *train = &s->train;
+    const gsc__raster_call call = {
+        .context = s->context, .stream = s->stream, .raster = train->raster, .sizes = s->info};
+    bool projected = false, drawn = false;
+    GSC__TRY(gsc__raster_forecast(s->context, &train->raster, &s->info));
     GSC__TRY(provide_state(s));
     GSC__TRY(provide_scratch(s, s->info.forward_scratch_bytes, s->info.forward_scratch_bytes));
     GSC__TRY(provide_outputs(s));
-    GSC__TRY(backend->raster_project(s->context, &train->raster, &train->buffers, &train->outputs,
-                                     &s->info, s->stream));
+    GSC__TRY(try_to_draw(s, &call, &projected, &drawn));
+    if (!projected)
+        GSC__TRY(gsc__raster_project(&call, &train->buffers, &train->outputs, &s->info));
     const size_t render = s->info.forward_scratch_bytes, back = s->info.backward_scratch_bytes;
+    if (drawn) return provide_scratch(s, 0, back);
     GSC__TRY(provide_scratch(s, render, render > back ? render : back));
     GSC__TRY(provide_intersections(s));
-    return backend->raster_render(s->context, &train->raster, &train->buffers, &train->outputs,
-                                  &s->info, NULL, s->stream);
+    return s->context->backend->raster_render(s->context, &train->raster, &train->buffers,
+                                              &train->outputs, &s->info, NULL, s->stream);
 }
 
 static gsc_status backward(step *s) {

@@ -70,7 +70,9 @@ gsc_status gsc__raster_begin(gsc__raster_call *call, const char *function, gsc_c
 gsc_status gsc__raster_forecast(gsc_context *context, const gsc__raster *raster,
                                 gsc_raster_info *sizes) {
     gsc_raster_info expected = {0};
-    if (context->backend->raster_draw) gsc__forecast_read(&context->forecasts, raster, &expected);
+    if (!context->backend->raster_draw) return GSC_OK;
+    gsc__forecast_read(&context->forecasts, raster, &expected);
+    if (expected.visible == 0) return GSC_OK;
     return gsc__raster_sizes(context, raster, &expected, sizes);
 }
 
@@ -83,6 +85,15 @@ gsc_status gsc__raster_check_expected(const gsc__raster_call *call, const gsc_ra
     return gsc__fail(GSC_ERROR_INVALID_ARGUMENT,
                      "%s: info->visible is 0: nothing is expected of the frame, begin with project",
                      function);
+}
+
+gsc_status gsc__raster_project(const gsc__raster_call *call, const gsc__raster_buffers *buffers,
+                               const gsc__raster_outputs *outputs, gsc_raster_info *info) {
+    gsc_context *context = call->context;
+    GSC__TRY(context->backend->raster_project(context, &call->raster, buffers, outputs, info,
+                                              call->stream));
+    gsc__forecast_note(&context->forecasts, &call->raster, info);
+    return GSC_OK;
 }
 
 /* Where nothing waits, what is expected only says how large the buffers are. */

@@ -37,11 +37,15 @@ gsc_status gsc__raster_begin(gsc__raster_call *call, const char *function, gsc_c
 /* What the backend says, given the intersections of info (NULL: nothing). */
 gsc_status gsc__raster_sizes(const gsc_context *context, const gsc__raster *raster,
                              const gsc_raster_info *info, gsc_raster_info *sizes);
-/* The same with what earlier frames let expect; visible 0: nothing. */
+/* Makes sizes of a frame of which nothing is known those of one as earlier frames let expect
+ * it, where they do; else visible stays 0. */
 gsc_status gsc__raster_forecast(gsc_context *context, const gsc__raster *raster,
                                 gsc_raster_info *sizes);
 /* GSC_ERROR_INVALID_ARGUMENT unless info expects something, of one camera. */
 gsc_status gsc__raster_check_expected(const gsc__raster_call *call, const gsc_raster_info *info);
+/* Projects, with a wait for what there is, and notes that for later forecasts. */
+gsc_status gsc__raster_project(const gsc__raster_call *call, const gsc__raster_buffers *buffers,
+                               const gsc__raster_outputs *outputs, gsc_raster_info *info);
 /* Draws a frame of which info says what is expected, then what was found; without *fits it
  * was only projected.  Notes what was found for later forecasts. */
 gsc_status gsc__raster_draw(const gsc__raster_call *call, const gsc__raster_buffers *buffers,

@@ -27,9 +27,59 @@ static void forward_keeps_what_backward_needs(void **state) {
 static void forward_without_saved_keeps_nothing(void **state) {
     (void)state;
     expect_ok(gsc_raster_forward(&context, &args, &outputs, NULL, NULL));
-    assert_string_equal(notes.calls, "sizes project render ");
+    assert_string_equal(notes.calls, "sizes sizes project render ");
+    assert_true(notes.raster.flags & GSC_RASTER_FORWARD_ONLY);
     assert_int_equal(heap.blocks, 0);
     assert_int_equal(heap.bytes, 0);
+}
+
+/* A backend that need not wait between the steps. */
+static gsc__backend drawing;
+static int64_t found_pairs;
+
+static gsc_status draw(gsc_context *unused, const gsc__raster *raster,
+                       const gsc__raster_buffers *given, const gsc__raster_outputs *results,
+                       const gsc_raster_info *expected, gsc_raster_info *found, void *stream) {
+    (void)unused;
+    (void)results;
+    note_raster(raster, given, expected, stream);
+    found->visible = 1;
+    found->intersections = found_pairs;
+    found->intersections_min_bytes = TILE_BYTES;
+    found->forward_scratch_bytes = RENDER_SCRATCH;
+    return note("draw");
+}
+
+/* The first frame is counted; one as it was expected is drawn in one go, one that is larger
+ * or that there is no memory for, in steps after all. */
+static void forward_draws_what_it_expects(void **state) {
+    static const struct {
+        int64_t found;
+        size_t largest;
+        const char *calls;
+    } frames[] = {{PAIRS, SIZE_MAX, "sizes sizes draw sizes "},
+                  {PAIRS + 1, SIZE_MAX, "sizes sizes draw render "},
+                  {PAIRS, FRAME_BYTES - 1, "sizes sizes project render "}};
+    (void)state;
+    for (int i = 0; i < 3; ++i) {
+        gsc_raster_saved *saved = NULL;
+        reset(state);
+        drawing = *context.backend;
+        drawing.raster_draw = draw;
+        context.backend = &drawing;
+        const gsc__raster frame = {
+            .cameras = 1, .width = args.width, .height = args.height, .gaussians = means.shape[0]};
+        const gsc_raster_info before = {.visible = 1, .intersections = PAIRS};
+        gsc__forecast_note(&context.forecasts, &frame, &before);
+        heap.largest = frames[i].largest;
+        found_pairs = frames[i].found;
+        expect_ok(gsc_raster_forward(&context, &args, &outputs, &saved, NULL));
+        assert_string_equal(notes.calls, frames[i].calls);
+        assert_true(notes.buffers.scratch_bytes >= RENDER_SCRATCH);
+        assert_int_equal(heap.blocks, 2);
+        gsc_raster_saved_free(saved, NULL);
+        assert_int_equal(heap.blocks, 0);
+    }
 }
 
 /* Each allocation may be the one that fails. */
@@ -101,11 +151,9 @@ static void misaligned_allocators_are_caught(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(forward_keeps_what_backward_needs),
-        TEST(forward_without_saved_keeps_nothing),
-        TEST(failed_forward_keeps_nothing),
-        TEST(forward_makes_do_with_less),
-        TEST(saved_must_fit),
+        TEST(forward_keeps_what_backward_needs), TEST(forward_without_saved_keeps_nothing),
+        TEST(forward_draws_what_it_expects),     TEST(failed_forward_keeps_nothing),
+        TEST(forward_makes_do_with_less),        TEST(saved_must_fit),
         TEST(misaligned_allocators_are_caught),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
