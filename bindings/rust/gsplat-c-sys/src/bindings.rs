@@ -67,6 +67,10 @@ pub const GSC_RASTER_COMPAT_3DGS: u32 = 64;
 /// CPU work always are; on CUDA devices the sums over
 /// pixels then take two passes, and more scratch
 pub const GSC_RASTER_DETERMINISTIC: u32 = 128;
+/// scales are exp of what is given
+pub const GSC_RASTER_LOG_SCALES: u32 = 256;
+/// opacities are 1 / (1 + exp(-x)) of what is given
+pub const GSC_RASTER_LOGIT_OPACITIES: u32 = 512;
 /// no backward will follow, which then takes less memory
 /// (since 1.1)
 pub const GSC_RASTER_FORWARD_ONLY: u32 = 1024;
@@ -76,6 +80,26 @@ pub const GSC_SSIM_VALID: u32 = 1;
 /// weight decay as AdamW: p -= lr weight_decay p; without
 /// it g += weight_decay p
 pub const GSC_ADAM_DECOUPLED: u32 = 1;
+/// as GSC_ADAM_DECOUPLED
+pub const GSC_TRAIN_DECOUPLED: u32 = 1;
+/// Adam without visible: every row is stepped
+pub const GSC_TRAIN_ALL_ROWS: u32 = 2;
+/// \[N, 3\]
+pub const GSC_PARAMETER_MEANS: i32 = 1;
+/// \[N\] or \[N, 1\]
+pub const GSC_PARAMETER_OPACITIES: i32 = 2;
+/// \[N, 3\]
+pub const GSC_PARAMETER_SCALES: i32 = 3;
+/// \[N, 4\]
+pub const GSC_PARAMETER_ROTATIONS: i32 = 4;
+/// \[N, 6\]
+pub const GSC_PARAMETER_COVARIANCES: i32 = 5;
+/// \[N, 3\]; other channels are GSC_ERROR_UNSUPPORTED
+pub const GSC_PARAMETER_COLORS: i32 = 6;
+/// \[N, K, 3\]
+pub const GSC_PARAMETER_SH: i32 = 7;
+/// \[N, 1, 3\]
+pub const GSC_PARAMETER_SH_DC: i32 = 8;
 
 /// A device, its compiled kernels or its threads, an allocator and a log.  It
 /// keeps no tensor.
@@ -202,9 +226,9 @@ pub struct gsc_raster_args {
     pub pixel_weights: *const DLTensor,
     /// \[N, 3\]
     pub means: *const DLTensor,
-    /// \[N\] or \[N, 1\], after activation
+    /// \[N\] or \[N, 1\], 0 to 1; or logits, by a flag
     pub opacities: *const DLTensor,
-    /// \[N, 3\] standard deviations, with
+    /// \[N, 3\] standard deviations; or logarithms, by a flag; with
     pub scales: *const DLTensor,
     /// \[N, 4\] quaternions w x y z; or
     pub rotations: *const DLTensor,
@@ -476,6 +500,60 @@ pub struct gsc_adam_args {
 }
 descriptor!(gsc_adam_args);
 
+/// How one parameter is trained.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct gsc_train_group {
+    /// shaped as the parameter; zero before the first step
+    pub moment1: *const DLTensor,
+    /// shaped as the parameter; zero before the first step
+    pub moment2: *const DLTensor,
+    /// GSC_PARAMETER_*
+    pub parameter: i32,
+    /// from here on as in gsc_adam_group
+    pub lr: f32,
+    pub beta1: f32,
+    pub beta2: f32,
+    pub epsilon: f32,
+    pub weight_decay: f32,
+    pub step: i32,
+    pub reserved: u32,
+}
+
+/// One step.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct gsc_train_args {
+    pub struct_size: usize,
+    /// GSC_TRAIN_*
+    pub flags: u32,
+    /// what has no group stays as it is
+    pub group_count: u32,
+    /// one for each parameter at most
+    pub groups: *const gsc_train_group,
+    /// sizeof(gsc_train_group) of the caller
+    pub group_stride: usize,
+    /// one camera; the groups' parameters are written
+    pub raster: *const gsc_raster_args,
+    /// image NULL: it is the colour.  target and grad_image
+    /// have the shape of outputs->color, target any strides;
+    /// grad_image NULL: from the context's allocator
+    pub loss: *const gsc_image_loss_args,
+    /// of the scene before the step; NULL, or color NULL:
+    /// not wanted
+    pub outputs: *const gsc_raster_outputs,
+    /// NULL, or: out, also before the step, means2d and
+    /// means2d_abs for densification and the gradients of what
+    /// has no group; in, alpha, depth and inv_depth, beside
+    /// the loss; color NULL
+    pub grads: *const gsc_raster_grads,
+    /// NULL, or each of them: from the context's allocator
+    pub buffers: *const gsc_raster_buffers,
+    /// out, or NULL: what project found
+    pub info: *mut gsc_raster_info,
+}
+descriptor!(gsc_train_args);
+
 functions! {
     /// "GSC_ERROR_SHAPE"; static text, also for codes that this library does not know.
     fn gsc_status_name(status: gsc_status) -> *const c_char;
@@ -487,7 +565,7 @@ functions! {
     /// GSC_ABI_VERSION of the library that is loaded.  The one symbol that never
     /// changes: look it up first after dlopen.
     fn gsplat_c_abi_version() -> u32;
-    /// "1.0.0"; static
+    /// "1.1.0"; static
     fn gsc_version() -> *const c_char;
     /// compiler, targets, options; static
     fn gsc_build_info_json() -> *const c_char;
@@ -553,4 +631,11 @@ functions! {
     fn gsc_image_loss(context: *mut gsc_context, args: *const gsc_image_loss_args, stream: *mut c_void) -> gsc_status;
     /// One step of every group.
     fn gsc_adam_step(context: *mut gsc_context, args: *const gsc_adam_args, stream: *mut c_void) -> gsc_status;
+    /// Waits as gsc_raster_project does, and no more.  Several cameras are
+    /// GSC_ERROR_UNSUPPORTED.  Buffers are those of a forward and a backward call: an
+    /// intersection buffer that holds no more than the fullest tile makes it work in bands, and
+    /// scratch is for the larger of info's two sizes.  One that is too small is
+    /// GSC_ERROR_BUFFER_TOO_SMALL: info then says what is needed, as far as that is known by
+    /// then, and no parameter has changed.
+    fn gsc_train_step(context: *mut gsc_context, args: *const gsc_train_args, stream: *mut c_void) -> gsc_status;
 }

@@ -179,6 +179,31 @@ structs! {
         group_stride,
         visible,
     }
+    gsc_train_group {
+        moment1,
+        moment2,
+        parameter,
+        lr,
+        beta1,
+        beta2,
+        epsilon,
+        weight_decay,
+        step,
+        reserved,
+    }
+    gsc_train_args {
+        struct_size,
+        flags,
+        group_count,
+        groups,
+        group_stride,
+        raster,
+        loss,
+        outputs,
+        grads,
+        buffers,
+        info,
+    }
 }
 constants! {
     GSC_ABI_VERSION,
@@ -214,7 +239,19 @@ constants! {
     GSC_RASTER_GRAD2D_NDC,
     GSC_RASTER_COMPAT_3DGS,
     GSC_RASTER_DETERMINISTIC,
+    GSC_RASTER_LOG_SCALES,
+    GSC_RASTER_LOGIT_OPACITIES,
     GSC_RASTER_FORWARD_ONLY,
     GSC_SSIM_VALID,
     GSC_ADAM_DECOUPLED,
+    GSC_TRAIN_DECOUPLED,
+    GSC_TRAIN_ALL_ROWS,
+    GSC_PARAMETER_MEANS,
+    GSC_PARAMETER_OPACITIES,
+    GSC_PARAMETER_SCALES,
+    GSC_PARAMETER_ROTATIONS,
+    GSC_PARAMETER_COVARIANCES,
+    GSC_PARAMETER_COLORS,
+    GSC_PARAMETER_SH,
+    GSC_PARAMETER_SH_DC,
 }
