@@ -1,12 +1,13 @@
 # The front door.  Everything here calls a script or meson; nothing is built by make.
 .POSIX:
-.PHONY: help demo test test-gpu bench wheel docs sanitize coverage lint format setup clean
+.PHONY: help demo test test-gpu bench bench-gpu wheel docs sanitize coverage lint format setup clean
 
 help:
 	@echo 'make demo      renders demo.png; SCENE=file.ply [CAMERAS=cameras.json] for a trained scene'
 	@echo 'make test      builds and runs all tests'
 	@echo 'make test-gpu  runs the GPU tests on the library that make test built'
 	@echo 'make bench     times rendering; ARGS="..." are passed to gsplat-c bench'
+	@echo 'make bench-gpu times everything on a GPU stage by stage; ARGS="..." for bench/gpu.py'
 	@echo 'make wheel     the Python wheels and the source distribution, into dist/'
 	@echo 'make docs      the API reference as HTML, into build-docs/'
 	@echo 'make sanitize  the C tests under address and undefined-behaviour sanitizers'
@@ -32,6 +33,9 @@ test-gpu:
 bench:
 	@sh scripts/setup.sh demo
 	@sh scripts/bench.sh $(ARGS)
+
+bench-gpu:
+	@sh scripts/bench_gpu.sh $(ARGS)
 
 wheel:
 	@sh scripts/setup.sh wheel

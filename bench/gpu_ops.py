@@ -7,12 +7,11 @@ events, and the time of a call among many.  simple_knn, fused_ssim and torch's f
 are timed on the same values where they can be imported.
 """
 
-import importlib
 import sys
 from pathlib import Path
 
 import torch
-from measure import Table, median_ms, row_ms
+from measure import Table, alternating_ms, optional, row_ms
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "bindings" / "python"))
 import gsplat_c  # noqa: E402
@@ -23,16 +22,16 @@ SIZES = ((1080, 1920), (2160, 3840))
 ADAM_SHAPES = ((3,), (1, 3), (15, 3), (1,), (3,), (4,))  # 59 floats
 
 
-def optional(name):
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        return None
-
-
 def time_into(table):
-    def add(operation, of, call, library="gsplat_c", count=20):
-        table.add(operation, of, library, median_ms(call, runs=count), row_ms(call, count))
+    """What the benches hand their work to: times it and adds a row for each library.
+
+    others: {library: call} of the same work; sizes: those of the stages' formulas.
+    """
+    def add(operation, of, call, others=None, count=20, sizes=None):
+        calls = {"gsplat_c": call, **(others or {})}
+        times = alternating_ms(calls, runs=count)
+        for library, call in calls.items():
+            table.add(operation, of, library, times[library], row_ms(call, count))
     return add
 
 
@@ -57,11 +56,10 @@ def bench_knn(add):
     for name, make in clouds.items():
         points = make()
         out = {"mean2": torch.empty(len(points), device="cuda")}
+        others = {"simple_knn": lambda: simple_knn.distCUDA2(points)} if simple_knn else {}
         add("mean of 3 nearest neighbours", name,
-            lambda: gsplat_c.knn(points, 3, out=out, outputs=()))
-        if simple_knn:
-            add("mean of 3 nearest neighbours", name, lambda: simple_knn.distCUDA2(points),
-                "simple_knn", count=5)
+            lambda: gsplat_c.knn(points, 3, out=out, outputs=()), others, 5 if others else 20,
+            sizes={"c": len(points)})
         if len(points) <= 1_000_000:
             for k in (8, 32):
                 add(f"{k} nearest neighbours", name, lambda: gsplat_c.knn(points, k))
@@ -92,16 +90,16 @@ def bench_ssim(add):
             return gsplat_c.image_loss(x, y, l1_weight=0.0, ssim_weight=1.0,
                                        out={"loss": mean, **out}, outputs=())
 
-        add("SSIM value", of, value)
+        leaf = x.clone().requires_grad_()
+        values = {"fused_ssim": lambda: fused.fused_ssim(x, y, train=False)} if fused else {}
+        grads = {"fused_ssim": lambda: torch.autograd.grad(fused.fused_ssim(leaf, y), leaf)
+                 } if fused else {}
+        sizes = {"e": x.numel(), "w": 11}
+        add("SSIM value", of, value, values, sizes=sizes)
         add("SSIM gradient", of, gradient)
-        add("SSIM value + gradient", of, loss)
+        add("SSIM value + gradient", of, loss, grads, sizes=sizes)
         for window in (7, 33):
             add(f"SSIM gradient, window {window}", of, lambda: gradient(window=window))
-        if fused:
-            leaf = x.clone().requires_grad_()
-            add("SSIM value", of, lambda: fused.fused_ssim(x, y, train=False), "fused_ssim")
-            add("SSIM value + gradient", of,
-                lambda: torch.autograd.grad(fused.fused_ssim(leaf, y), leaf), "fused_ssim")
 
 
 def bench_loss(add):
@@ -117,7 +115,7 @@ def bench_loss(add):
 
         add("L1 + SSIM loss", of,
             lambda: gsplat_c.image_loss(x, y, out={"loss": out["loss"]}, outputs=()))
-        add("L1 + SSIM loss + gradient", of, lambda: loss(y))
+        add("L1 + SSIM loss + gradient", of, lambda: loss(y), sizes={"e": x.numel(), "w": 11})
         add("the same, uint8 target", of, lambda: loss(as_bytes))
         add("the same, with a mask", of, lambda: loss(y, mask=mask))
         add("L1 loss + gradient", of, lambda: loss(y, ssim_weight=0.0))
@@ -129,29 +127,33 @@ def bench_adam(add):
         groups = [{**{name: torch.rand(count, *shape, device="cuda")
                       for name in ("parameter", "gradient", "moment1", "moment2")},
                    "lr": 0.01, "step": 10} for shape in ADAM_SHAPES]
-        add("Adam", of, lambda: gsplat_c.adam_step(groups))
         for share in (0.2, 0.5):
             visible = torch.rand(count, device="cuda") < share
             add(f"Adam, {share:.0%} of the rows visible", of,
-                lambda: gsplat_c.adam_step(groups, visible=visible))
+                lambda: gsplat_c.adam_step(groups, visible=visible),
+                sizes={"u": 59 * int(visible.sum()), "r": count})
         leaves = [group["parameter"].requires_grad_() for group in groups]
         for leaf, group in zip(leaves, groups):
             leaf.grad = group["gradient"]
         optimizer = torch.optim.Adam(leaves, lr=0.01, fused=True)
-        add("Adam", of, optimizer.step, "torch fused")
+        inputs = [{**group, "parameter": group["parameter"].detach()} for group in groups]
+        add("Adam", of, lambda: gsplat_c.adam_step(inputs), {"torch fused": optimizer.step},
+            sizes={"u": 59 * count})
+
+
+BENCHES = {"knn": bench_knn, "ssim": bench_ssim, "loss": bench_loss, "adam": bench_adam}
 
 
 def main():
-    benches = {"knn": bench_knn, "ssim": bench_ssim, "loss": bench_loss, "adam": bench_adam}
     words = [word for word in sys.argv[1:] if word != "--json"]
-    unknown = [word for word in words if word not in benches]
+    unknown = [word for word in words if word not in BENCHES]
     if unknown:
-        raise SystemExit(f"gpu_ops.py: {unknown[0]} is none of {', '.join(benches)}")
+        raise SystemExit(f"gpu_ops.py: {unknown[0]} is none of {', '.join(BENCHES)}")
     if not torch.cuda.is_available():
         raise SystemExit("gpu_ops.py: no CUDA device")
     table = Table(COLUMNS, "--json" in sys.argv)
-    for word in words or benches:
-        benches[word](time_into(table))
+    for word in words or BENCHES:
+        BENCHES[word](time_into(table))
     table.close(gsplat_c=gsplat_c.version())
 
 

@@ -6,26 +6,26 @@ SCENE is DIST:GRID:SIZE, for example trained:3:1080p, of a SCENES.py that define
 scene(grid, dist, size) -> dict of tensors; or a trained scene and the number of one of
 its cameras, FILE.ply:CAMERAS.json:CAMERA:SIZE.  SIZE is 720p, 1080p or 4k.
 
-gsplat is timed too where it can be imported.  The columns MB are torch's peak beside the
+gsplat and the diff_gaussian_rasterization that is installed are timed too, taking turns.
+Forward keeps nothing for a backward pass.  The columns MB are torch's peak beside the
 inputs: without gradients, and with backward.
 """
 
 import importlib.util
+import inspect
 import math
 import sys
 from pathlib import Path
 
 import torch
-from measure import Table, median_ms, peak_mb
+from measure import Table, alternating_ms, optional, peak_mb
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "bindings" / "python"))
 import gsplat_c  # noqa: E402
 import scene_file  # noqa: E402
 
-try:
-    import gsplat
-except ImportError:
-    gsplat = None
+gsplat = optional("gsplat")
+original = optional("diff_gaussian_rasterization")
 
 DEFAULT = ["uniform:1:1080p", "trained:3:1080p", "trained:7:1080p", "uniform:5:4k"]
 PARAMETERS = ("means", "rotations", "scales", "opacities", "sh")
@@ -48,15 +48,29 @@ class Ours:
                          intrinsics=torch.tensor(scene["intrinsics"], device="cuda"))
 
     def forward(self):
+        return gsplat_c.rasterize(outputs=("color", "radii"), **self.args)
+
+    def forward_for_backward(self):
         return gsplat_c.rasterize_forward(outputs=("color", "radii"), **self.args)
 
     def both(self):
-        saved = self.forward()[1]
+        saved = self.forward_for_backward()[1]
         return gsplat_c.rasterize_backward(saved, wrt=(*PARAMETERS, "means2d"),
                                            grad_color=self.upstream, **self.args)
 
     def pairs(self):
-        return self.forward()[1].pairs
+        return self.forward_for_backward()[1].pairs
+
+    def sizes(self):
+        """Of the stages' formulas, see stages.py."""
+        (_, radii), saved = self.forward_for_backward()
+        width, height = self.args["width"], self.args["height"]
+        weights = torch.ones(height, width, device=radii.device)
+        blended = gsplat_c.rasterize(outputs=("color", "weight_count"), pixel_weights=weights,
+                                     **self.args).weight_count
+        return {"n": len(self.args["means"]), "k": self.args["sh"].shape[1],
+                "v": int((radii > 0).sum()), "m": saved.pairs, "p": width * height,
+                "a": int(blended.sum(dtype=torch.int64))}
 
 
 class Gsplat:
@@ -85,6 +99,59 @@ class Gsplat:
 
     def pairs(self):
         return None
+
+
+class Original(Gsplat):
+    """diff_gaussian_rasterization, in whichever of its versions takes these arguments."""
+
+    name = "original"
+
+    def __init__(self, scene, upstream):
+        fx, fy, cx, cy = scene["intrinsics"]
+        width, height, view = scene["width"], scene["height"], scene["view"]
+        near, far = 0.01, 100.0
+        projection = view.new_tensor(
+            [[2 * fx / width, 0, 2 * cx / width - 1, 0],
+             [0, 2 * fy / height, 2 * cy / height - 1, 0],
+             [0, 0, far / (far - near), -far * near / (far - near)], [0, 0, 1, 0]])
+        values = {
+            "image_height": height, "image_width": width, "tanfovx": width / (2 * fx),
+            "tanfovy": height / (2 * fy), "bg": scene["background"], "scale_modifier": 1.0,
+            "viewmatrix": view.T.contiguous(), "projmatrix": (projection @ view).T.contiguous(),
+            "sh_degree": sh_degree(scene), "campos": torch.linalg.inv(view)[:3, 3].contiguous(),
+            "prefiltered": False, "debug": False, "antialiasing": False,
+            "pixel_weights": view.new_ones(height, width)}
+        settings = original.GaussianRasterizationSettings
+        self.upstream = upstream
+        self.inputs = [scene[name].detach().requires_grad_() for name in PARAMETERS]
+        self.means2d = torch.zeros_like(scene["means"], requires_grad=True)
+        self.rasterizer = original.GaussianRasterizer(
+            settings(**{name: values[name] for name in settings._fields if name in values}))
+        self.takes_dc = "dc" in inspect.signature(self.rasterizer.forward).parameters
+
+    def image(self):
+        means, rotations, scales, opacities, sh = self.inputs
+        coefficients = {"dc": sh[:, :1], "shs": sh[:, 1:]} if self.takes_dc else {"shs": sh}
+        return self.rasterizer(means3D=means, means2D=self.means2d, opacities=opacities[:, None],
+                               scales=scales, rotations=rotations, **coefficients)[0]
+
+
+def runs(scene):
+    """The libraries that can draw a scene, this one first."""
+    torch.manual_seed(4)
+    upstream = torch.randn(3, scene["height"], scene["width"], device=scene["means"].device)
+    found = [Ours(scene, upstream)]
+    for library, module in ((Gsplat, gsplat), (Original, original)):
+        if not module:
+            continue
+        try:
+            run = library(scene, upstream)
+            run.both()
+        except Exception as error:  # whatever another library's version does not take
+            print(f"{library.name} is left out: {type(error).__name__}: {error}", file=sys.stderr)
+        else:
+            found.append(run)
+    return found
 
 
 def load(name, scenes):
@@ -118,13 +185,13 @@ def main():
     table = Table(COLUMNS, "--json" in sys.argv)
     for word in words or DEFAULT:
         name, scene = load(word, scenes)
-        torch.manual_seed(4)
-        upstream = torch.randn(3, scene["height"], scene["width"], device="cuda")
-        for library in [Ours, Gsplat] if gsplat else [Ours]:
-            run = library(scene, upstream)
-            table.add(name, run.name, len(scene["means"]), run.pairs(), median_ms(run.forward),
-                      median_ms(run.both), peak_mb(run.forward), peak_mb(run.both))
-            del run
+        found = runs(scene)
+        forward = alternating_ms({run.name: run.forward for run in found})
+        both = alternating_ms({run.name: run.both for run in found})
+        for run in found:
+            table.add(name, run.name, len(scene["means"]), run.pairs(), forward[run.name],
+                      both[run.name], peak_mb(run.forward), peak_mb(run.both))
+        del found, run
     table.close(gsplat_c=gsplat_c.version())
 
 

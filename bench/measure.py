@@ -1,31 +1,53 @@
 """Times and memory of calls on a CUDA device, and a table of them."""
 
+import importlib
 import json
 import statistics
+import sys
 
 import torch
 
 WARM_UPS, RUNS = 5, 20
 
 
+def optional(name):
+    """A module to compare with, None where it is not installed or is this project's drop-in."""
+    try:
+        module = importlib.import_module(name)
+    except ModuleNotFoundError:
+        return None
+    except Exception as error:  # built for another torch, say
+        print(f"{name} is left out: {type(error).__name__}: {error}", file=sys.stderr)
+        return None
+    return None if "gsplat_c.compat" in sys.modules else module
+
+
 def events():
     return tuple(torch.cuda.Event(enable_timing=True) for _ in range(2))
 
 
-def median_ms(call, runs=RUNS, warm_up=WARM_UPS):
-    """Milliseconds of a call between events around it, all that the host does included."""
+def alternating_ms(calls, runs=RUNS, warm_up=WARM_UPS):
+    """{name: median milliseconds} of {name: call}, between events around each call, all that
+    the host does included.  The calls take turns, so that the device's clocks treat them
+    alike."""
     for _ in range(warm_up):
-        call()
-    times = []
+        for call in calls.values():
+            call()
+    times = {name: [] for name in calls}
     for _ in range(runs):
-        begin, end = events()
-        torch.cuda.synchronize()
-        begin.record()
-        call()
-        end.record()
-        end.synchronize()
-        times.append(begin.elapsed_time(end))
-    return statistics.median(times)
+        for name, call in calls.items():
+            begin, end = events()
+            torch.cuda.synchronize()
+            begin.record()
+            call()
+            end.record()
+            end.synchronize()
+            times[name].append(begin.elapsed_time(end))
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def median_ms(call, runs=RUNS, warm_up=WARM_UPS):
+    return alternating_ms({"": call}, runs, warm_up)[""]
 
 
 def row_ms(call, count=RUNS, warm_up=WARM_UPS):
