@@ -11,13 +11,15 @@ without it everything is timed.  The environment variable GSPLAT_C_BENCH, words 
 import argparse
 import datetime
 import os
+import subprocess
 import sys
 from pathlib import Path
 
 import report
 import stages
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "bindings" / "python"))
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "bindings" / "python"))
 
 
 def arguments(words, environment=""):
@@ -105,6 +107,15 @@ def op_tables(name):
     return [*tables, {"name": name, "sizes": {}, "kernels": {}, "works": works}]
 
 
+def first_line(*command):
+    """What a program says, None where there is none or it fails."""
+    try:
+        said = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return next(iter(said.stdout.splitlines()), None)
+
+
 def facts():
     """The run without its tables."""
     import gsplat_c
@@ -114,16 +125,20 @@ def facts():
     device = gsplat_c.device_report(f"cuda:{torch.cuda.current_device()}")
     return {"when": datetime.datetime.now().isoformat(" ", "minutes"),
             "device": torch.cuda.get_device_name(), "report": device,
+            "driver": first_line("nvidia-smi", "--query-gpu=driver_version",
+                                 "--format=csv,noheader"),
+            "checkout": first_line("git", "describe", "--always", "--dirty"),
             "versions": {"gsplat_c": gsplat_c.version(), "torch": torch.__version__,
                          "cuda": torch.version.cuda},
             "build": gsplat_c.build_info(), "machine": machine(), "tables": []}
 
 
 def head(run):
-    rates = run["machine"]
-    return (f"{run['device']}, gsplat_c {run['versions']['gsplat_c']}, torch "
-            f"{run['versions']['torch']}; a copy {rates['copy_bytes_s'] / 1e9:.0f} GB/s, float32 "
-            f"products {rates['flop_s'] / 1e12:.1f} Tflop/s\n")
+    rates, versions = run["machine"], run["versions"]
+    return (f"{run['device']}, driver {run['driver']}, torch {versions['torch']}\n"
+            f"gsplat_c {versions['gsplat_c']}, checkout {run['checkout']}\n"
+            f"a copy: {rates['copy_bytes_s'] / 1e9:.0f} GB/s; float32 products: "
+            f"{rates['flop_s'] / 1e12:.1f} Tflop/s\n")
 
 
 def main():

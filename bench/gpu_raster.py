@@ -127,13 +127,18 @@ class Original(Gsplat):
         self.means2d = torch.zeros_like(scene["means"], requires_grad=True)
         self.rasterizer = original.GaussianRasterizer(
             settings(**{name: values[name] for name in settings._fields if name in values}))
-        self.takes_dc = "dc" in inspect.signature(self.rasterizer.forward).parameters
+        self.coefficients = ("shs",)
+        if "dc" in inspect.signature(self.rasterizer.forward).parameters:
+            sh = scene["sh"]
+            self.coefficients = ("dc", "shs")
+            self.inputs[4:] = [sh[:, :1].contiguous().requires_grad_(),
+                               sh[:, 1:].contiguous().requires_grad_()]
 
     def image(self):
-        means, rotations, scales, opacities, sh = self.inputs
-        coefficients = {"dc": sh[:, :1], "shs": sh[:, 1:]} if self.takes_dc else {"shs": sh}
+        means, rotations, scales, opacities, *sh = self.inputs
         return self.rasterizer(means3D=means, means2D=self.means2d, opacities=opacities[:, None],
-                               scales=scales, rotations=rotations, **coefficients)[0]
+                               scales=scales, rotations=rotations,
+                               **dict(zip(self.coefficients, sh)))[0]
 
 
 def runs(scene):
