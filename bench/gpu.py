@@ -57,7 +57,9 @@ def raster_tables(args):
     module = gpu_raster.load_module(args.scenes) if args.scenes else None
     for word in words:
         name, scene = gpu_raster.load(word, module)
-        yield raster_table(name, gpu_raster.runs(scene))
+        table = raster_table(name, gpu_raster.runs(scene))
+        yield table
+        yield train_table(name, scene, table["sizes"])
 
 
 def raster_table(name, runs):
@@ -72,6 +74,23 @@ def raster_table(name, runs):
                    "row_ms": row_ms(call), "mb": memory_mb(library, call)}
                   for library, call in calls.items()]
     return {"name": name, "sizes": sizes, "kernels": kernels, "works": works}
+
+
+def train_table(name, scene, sizes):
+    """A training step of the same view: in one call, and as the calls that it stands for."""
+    import gpu_train
+    from measure import alternating_ms, row_ms
+    from probe import kernels_ms
+
+    stored = gpu_train.Scene(scene)
+    calls = {"one call": stored.one_call, "four calls": stored.four_calls,
+             "torch code": stored.torch_code}
+    times = alternating_ms(calls)
+    works = [{"work": f"training step, {work}", "library": report.OURS, "ms": times[work],
+              "row_ms": row_ms(call), "mb": memory_mb(report.OURS, call)}
+             for work, call in calls.items()]
+    return {"name": f"{name}, training step", "sizes": {**sizes, "e": 3 * sizes["p"], "w": 11},
+            "kernels": kernels_ms(stored.one_call), "works": works}
 
 
 def memory_mb(library, call):

@@ -60,6 +60,8 @@ STAGES = (
     Stage("finish sums", "finish_sums finish_colors"),
     # Geometry, SH and sums of the visible in; gradients of all and of the 2D means out.
     Stage("unproject", "unproject", "(44 + 12 * k + 48) * v + (44 + 12 * k + 8) * n"),
+    # Parameters and both moments of the visible in and out, and sums in; no gradient.
+    Stage("unproject + Adam", "unproject_step", "(24 * (11 + 3 * k) + 48) * v"),
     Stage("camera gradients", "camera_grad background_grad"),
     # 4 fields, 2 directions, w taps, 2 operations, and 40 to make a value of them.
     Stage("SSIM value", "ssim", "8 * e", "(4 * 2 * w * 2 + 40) * e"),
