@@ -16,7 +16,12 @@ sys.path.insert(0, str(ROOT / "bindings" / "python"))
 import torch  # noqa: E402
 
 
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
+    """$GSPLAT_C_TEST_SHARD, such as 0/4: every fourth test, from the first one on."""
+    shard, _, shards = os.environ.get("GSPLAT_C_TEST_SHARD", "0/1").partition("/")
+    kept = items[int(shard)::int(shards)]
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = kept
     if not torch.cuda.is_available():
         for item in items:
             item.add_marker(pytest.mark.skip(reason="no CUDA device"))
