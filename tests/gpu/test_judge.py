@@ -78,9 +78,11 @@ def waves(shape, number):
 
 
 def agreeing(got, exact):
-    """Pixels [..] where both saw the same samples in the same order."""
+    """Pixels [..] where both saw the same samples in the same order.  Rounding alone makes a
+    difference of some 5e-6; one of 2e-5, of two samples swapped behind much else, was seen to
+    add two thirds to the error of a whole gradient."""
     alpha, color = (torch.as_tensor(x).cpu().numpy() for x in (got.alpha, got.color))
-    return steady(alpha, exact.alpha) & (np.abs(color - exact.color) < 3e-5).all(0)
+    return steady(alpha, exact.alpha) & (np.abs(color - exact.color) < 1.5e-5).all(0)
 
 
 def both(args, outputs):
