@@ -559,12 +559,12 @@ enum {
 typedef struct gsc_train_group {
     const DLTensor *moment1, *moment2; /* shaped as the parameter; zero before the first step */
     int32_t parameter;                 /* GSC_PARAMETER_* */
-    float lr;                          /* from here on as in gsc_adam_group */
-    float beta1, beta2;
-    float epsilon;
-    float weight_decay;
-    int32_t step;
-    uint32_t reserved;
+    float lr;                          /* learning rate */
+    float beta1, beta2;                /* 0: 0.9 and 0.999; negative: none */
+    float epsilon;                     /* 0: 1e-8; negative: none */
+    float weight_decay;                /* see GSC_TRAIN_DECOUPLED */
+    int32_t step;                      /* 1, 2, ..; 0: no bias correction */
+    uint32_t reserved;                 /* 0 */
 } gsc_train_group;
 
 /* One step. */

@@ -12,33 +12,29 @@ static gsc_status take_buffers(const gsc__raster_call *call, const gsc_raster_bu
                                 call->stream, &buffers->scratch, &buffers->scratch_bytes);
 }
 
-gsc_status gsc_raster_sizes(gsc_context *context, const gsc_raster_args *args,
-                            gsc_raster_info *info) {
+static gsc_status fill_sizes(const char *function, gsc_context *context,
+                             const gsc_raster_args *args, bool forecast, gsc_raster_info *info) {
     gsc__checker checker;
     gsc__raster raster;
     gsc_raster_info given, sizes;
-    GSC__TRY(gsc__begin("raster_sizes", context, NULL, &checker));
+    GSC__TRY(gsc__begin(function, context, NULL, &checker));
     checker.shapes_only = true;
     GSC__TRY(gsc__raster_info_args(&checker, info, &given));
     GSC__TRY(gsc__raster_args(&checker, args, &raster));
-    GSC__TRY(gsc__raster_sizes(context, &raster, &given, &sizes));
+    GSC__TRY(gsc__raster_sizes(context, &raster, forecast ? NULL : &given, &sizes));
+    if (forecast) GSC__TRY(gsc__raster_forecast(context, &raster, &sizes));
     gsc__args_return(info, &sizes, sizeof sizes);
     return GSC_OK;
 }
 
+gsc_status gsc_raster_sizes(gsc_context *context, const gsc_raster_args *args,
+                            gsc_raster_info *info) {
+    return fill_sizes("raster_sizes", context, args, false, info);
+}
+
 gsc_status gsc_raster_forecast(gsc_context *context, const gsc_raster_args *args,
                                gsc_raster_info *info) {
-    gsc__checker checker;
-    gsc__raster raster;
-    gsc_raster_info given, sizes;
-    GSC__TRY(gsc__begin("raster_forecast", context, NULL, &checker));
-    checker.shapes_only = true;
-    GSC__TRY(gsc__raster_info_args(&checker, info, &given));
-    GSC__TRY(gsc__raster_args(&checker, args, &raster));
-    GSC__TRY(gsc__raster_sizes(context, &raster, NULL, &sizes));
-    GSC__TRY(gsc__raster_forecast(context, &raster, &sizes));
-    gsc__args_return(info, &sizes, sizeof sizes);
-    return GSC_OK;
+    return fill_sizes("raster_forecast", context, args, true, info);
 }
 
 gsc_status gsc_raster_project(gsc_context *context, const gsc_raster_args *args,

@@ -510,13 +510,19 @@ pub struct gsc_train_group {
     pub moment2: *const DLTensor,
     /// GSC_PARAMETER_*
     pub parameter: i32,
-    /// from here on as in gsc_adam_group
+    /// learning rate
     pub lr: f32,
+    /// 0: 0.9 and 0.999; negative: none
     pub beta1: f32,
+    /// 0: 0.9 and 0.999; negative: none
     pub beta2: f32,
+    /// 0: 1e-8; negative: none
     pub epsilon: f32,
+    /// see GSC_TRAIN_DECOUPLED
     pub weight_decay: f32,
+    /// 1, 2, ..; 0: no bias correction
     pub step: i32,
+    /// 0
     pub reserved: u32,
 }
 
