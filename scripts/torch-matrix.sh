@@ -31,6 +31,7 @@ trap 'exit 1' INT TERM
 tests=$work/checkout/bindings/python/tests
 mkdir -p "$(dirname "$tests")"
 cp -r bindings/python/tests "$tests"
+cp -r examples "$work/checkout/examples" # which some of them run
 for name in $not_here; do rm "$tests/$name"; done
 if [ -z "${GSPLAT_C_GOLDEN:-}" ]; then
     GSPLAT_C_GOLDEN=$root/tests/golden
