@@ -197,7 +197,7 @@ def write(folder, model, seen, error=0.0, binary=True):
     for index, camera in enumerate(model.cameras):
         own = slice(first[index], first[index + 1])
         images.append((index + 1, [*quaternion(camera.rotation), *camera.translation],
-                       lenses[camera.width, camera.height, *camera.intrinsics], camera.name,
+                       lenses[(camera.width, camera.height, *camera.intrinsics)], camera.name,
                        np.column_stack([seen.pixel[own], seen.point[own] + 1])))
     keypoint = np.arange(len(seen.image)) - first[seen.image]  # its index within the image
     order = np.argsort(seen.point, kind="stable")
