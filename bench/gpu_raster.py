@@ -180,16 +180,21 @@ def load_module(path):
     return module
 
 
-def main():
+def asked_for(usage):
+    """(name, scene) for each of the command line, one at a time; usage: the caller's docstring."""
     words = [word for word in sys.argv[1:] if word != "--json"]
     scenes = load_module(words.pop(0)) if words and words[0].endswith(".py") else None
     if not words and scenes is None:
-        raise SystemExit(__doc__.split("\n\n")[1].strip())
+        raise SystemExit(usage.split("\n\n")[1].strip())
     if not torch.cuda.is_available():
-        raise SystemExit("gpu_raster.py: no CUDA device")
+        raise SystemExit(f"{Path(sys.argv[0]).name}: no CUDA device")
+    return (load(word, scenes) for word in words or DEFAULT)
+
+
+def main():
+    asked = asked_for(__doc__)
     table = Table(COLUMNS, "--json" in sys.argv)
-    for word in words or DEFAULT:
-        name, scene = load(word, scenes)
+    for name, scene in asked:
         found = runs(scene)
         forward = alternating_ms({run.name: run.forward for run in found})
         both = alternating_ms({run.name: run.both for run in found})

@@ -10,7 +10,7 @@ as torch code: activations, gsplat_c.torch and SelectiveAdam.
 import sys
 
 import torch
-from gpu_raster import DEFAULT, load, load_module, sh_degree
+from gpu_raster import asked_for, sh_degree
 from measure import Table, median_ms, row_ms
 
 import gsplat_c
@@ -68,15 +68,9 @@ class Scene:
 
 
 def main():
-    words = [word for word in sys.argv[1:] if word != "--json"]
-    scenes = load_module(words.pop(0)) if words and words[0].endswith(".py") else None
-    if not words and scenes is None:
-        raise SystemExit(__doc__.split("\n\n")[1].strip())
-    if not torch.cuda.is_available():
-        raise SystemExit("gpu_train.py: no CUDA device")
+    asked = asked_for(__doc__)
     table = Table(COLUMNS, "--json" in sys.argv)
-    for word in words or DEFAULT:
-        name, arrays = load(word, scenes)
+    for name, arrays in asked:
         scene = Scene(arrays)
         seen = scene.seen()
         for step in (scene.one_call, scene.four_calls, scene.torch_code):

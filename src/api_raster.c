@@ -12,6 +12,16 @@ static gsc_status take_buffers(const gsc__raster_call *call, const gsc_raster_bu
                                 call->stream, &buffers->scratch, &buffers->scratch_bytes);
 }
 
+/* A call about a frame of which info, the caller's, tells something. */
+static gsc_status begin_with_info(gsc__raster_call *call, const char *function,
+                                  gsc_context *context, const gsc_raster_args *args,
+                                  const gsc_raster_info *info, gsc_raster_info *given,
+                                  void *stream) {
+    GSC__TRY(gsc__begin(function, context, stream, &call->checker));
+    GSC__TRY(gsc__raster_info_args(&call->checker, info, given));
+    return gsc__raster_begin(call, function, context, args, given, stream);
+}
+
 static gsc_status fill_sizes(const char *function, gsc_context *context,
                              const gsc_raster_args *args, bool forecast, gsc_raster_info *info) {
     gsc__checker checker;
@@ -71,9 +81,7 @@ gsc_status gsc_raster_render(gsc_context *context, const gsc_raster_args *args,
     gsc_raster_info given;
     gsc__scratch scratch;
     void *bytes_needed;
-    GSC__TRY(gsc__begin(function, context, stream, &call.checker));
-    GSC__TRY(gsc__raster_info_args(&call.checker, info, &given));
-    GSC__TRY(gsc__raster_begin(&call, function, context, args, &given, stream));
+    GSC__TRY(begin_with_info(&call, function, context, args, info, &given, stream));
     GSC__TRY(gsc__raster_check_layout(&call, &given));
     GSC__TRY(gsc__raster_outputs_args(&call.checker, &call.raster, outputs, true, &results));
     GSC__TRY(gsc__tensor_dense(&call.checker, "overflow", overflow, GSC__INT64, scalar_shapes, 2,
@@ -98,9 +106,7 @@ gsc_status gsc_raster_draw(gsc_context *context, const gsc_raster_args *args,
     gsc__raster_outputs results;
     gsc_raster_info given;
     gsc__scratch scratch;
-    GSC__TRY(gsc__begin(function, context, stream, &call.checker));
-    GSC__TRY(gsc__raster_info_args(&call.checker, info, &given));
-    GSC__TRY(gsc__raster_begin(&call, function, context, args, &given, stream));
+    GSC__TRY(begin_with_info(&call, function, context, args, info, &given, stream));
     GSC__TRY(gsc__raster_check_expected(&call, &given));
     GSC__TRY(gsc__raster_check_layout(&call, &given));
     GSC__TRY(gsc__raster_outputs_args(&call.checker, &call.raster, outputs, true, &results));
@@ -130,9 +136,7 @@ gsc_status gsc_raster_backward(gsc_context *context, const gsc_raster_args *args
     gsc__raster_grads results;
     gsc_raster_info given;
     gsc__scratch scratch;
-    GSC__TRY(gsc__begin(function, context, stream, &call.checker));
-    GSC__TRY(gsc__raster_info_args(&call.checker, info, &given));
-    GSC__TRY(gsc__raster_begin(&call, function, context, args, &given, stream));
+    GSC__TRY(begin_with_info(&call, function, context, args, info, &given, stream));
     GSC__TRY(gsc__raster_check_layout(&call, &given));
     GSC__TRY(gsc__raster_grads_args(&call.checker, &call.raster, grads, &results));
     const gsc__buffer_needs needs = {.state = call.sizes.state_bytes,

@@ -16,38 +16,17 @@ static void release_blocks(gsc_raster_saved *saved, void *stream) {
     gsc__context_release(saved->context, saved->state, saved->state_bytes, stream);
 }
 
-/* Where frames before tell how large this one may be and there is memory for that: draws
- * without a wait in between.  *projected: that much was done; *drawn: all of it. */
-static gsc_status try_to_draw(const gsc__raster_call *call, const gsc__raster_outputs *outputs,
-                              gsc__raster_buffers *buffers, gsc_raster_saved *saved,
-                              bool *projected, bool *drawn) {
-    gsc_context *context = call->context;
-    const size_t bytes = saved->info.intersections_bytes;
-    if (saved->info.visible == 0) return GSC_OK;
-    saved->intersections = gsc__context_try_alloc(context, bytes, call->stream);
-    if (!saved->intersections) return GSC_OK;
-    buffers->intersections = saved->intersections;
-    buffers->intersections_bytes = saved->intersections_bytes = bytes;
-    GSC__TRY(gsc__raster_draw(call, buffers, outputs, &saved->info, drawn));
-    *projected = true;
-    if (*drawn) return GSC_OK;
-    gsc__context_release(context, saved->intersections, bytes, call->stream);
-    saved->intersections = NULL;
-    return GSC_OK;
-}
-
-static gsc_status make_lists(const gsc__raster_call *call, gsc__raster_buffers *buffers,
-                             gsc__scratch *scratch, gsc_raster_saved *saved) {
-    GSC__TRY(gsc__alloc_intersections(call->context, &saved->info, "raster_forward: intersections",
-                                      call->stream, &saved->intersections,
-                                      &saved->intersections_bytes));
-    buffers->intersections = saved->intersections;
-    buffers->intersections_bytes = saved->intersections_bytes;
-    if (saved->info.forward_scratch_bytes <= buffers->scratch_bytes) return GSC_OK;
+/* What render needs beside the state, once the frame is counted. */
+static gsc_status provide_for_render(const gsc__raster_call *call, const gsc_raster_info *info,
+                                     gsc__raster_buffers *buffers, gsc__scratch *scratch) {
+    GSC__TRY(gsc__alloc_intersections(call->context, info, "raster_forward: intersections",
+                                      call->stream, &buffers->intersections,
+                                      &buffers->intersections_bytes));
+    if (info->forward_scratch_bytes <= buffers->scratch_bytes) return GSC_OK;
     gsc__scratch_release(scratch);
     buffers->scratch = NULL;
     return gsc__scratch_provide(scratch, call->context, "raster_forward: scratch",
-                                saved->info.forward_scratch_bytes, call->stream, &buffers->scratch,
+                                info->forward_scratch_bytes, call->stream, &buffers->scratch,
                                 &buffers->scratch_bytes);
 }
 
@@ -56,18 +35,22 @@ static gsc_status draw_frame(const gsc__raster_call *call, const gsc__raster_out
     gsc_context *context = call->context;
     gsc__raster_buffers buffers = {.state = saved->state, .state_bytes = saved->state_bytes};
     gsc__scratch scratch;
-    bool projected = false, drawn = false;
+    bool projected, drawn;
     GSC__TRY(gsc__raster_forecast(context, &call->raster, &saved->info));
     GSC__TRY(gsc__scratch_provide(&scratch, context, "raster_forward: scratch",
                                   saved->info.forward_scratch_bytes, call->stream, &buffers.scratch,
                                   &buffers.scratch_bytes));
-    gsc_status status = try_to_draw(call, outputs, &buffers, saved, &projected, &drawn);
+    gsc_status status =
+        gsc__raster_try_to_draw(call, &buffers, outputs, &saved->info, &projected, &drawn);
     if (status == GSC_OK && !projected)
         status = gsc__raster_project(call, &buffers, outputs, &saved->info);
-    if (status == GSC_OK && !drawn) status = make_lists(call, &buffers, &scratch, saved);
+    if (status == GSC_OK && !drawn)
+        status = provide_for_render(call, &saved->info, &buffers, &scratch);
     if (status == GSC_OK && !drawn)
         status = context->backend->raster_render(context, &call->raster, &buffers, outputs,
                                                  &saved->info, NULL, call->stream);
+    saved->intersections = buffers.intersections;
+    saved->intersections_bytes = buffers.intersections_bytes;
     gsc__scratch_release(&scratch);
     return status;
 }

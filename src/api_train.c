@@ -48,6 +48,12 @@ static gsc_status provide_scratch(step *s, size_t next, size_t rest) {
     return own(s, SCRATCH, buffers->scratch_bytes, "train_step: scratch", &buffers->scratch);
 }
 
+/* Those of the buffers are ours. */
+static void note_intersections(step *s) {
+    s->own[INTERSECTIONS].data = s->train.buffers.intersections;
+    s->own[INTERSECTIONS].bytes = s->train.buffers.intersections_bytes;
+}
+
 static gsc_status provide_intersections(step *s) {
     gsc__raster_buffers *buffers = &s->train.buffers;
     const size_t least = s->info.intersections_min_bytes;
@@ -57,8 +63,7 @@ static gsc_status provide_intersections(step *s) {
     }
     GSC__TRY(gsc__alloc_intersections(s->context, &s->info, "train_step: intersections", s->stream,
                                       &buffers->intersections, &buffers->intersections_bytes));
-    s->own[INTERSECTIONS].data = buffers->intersections;
-    s->own[INTERSECTIONS].bytes = buffers->intersections_bytes;
+    note_intersections(s);
     return GSC_OK;
 }
 
@@ -97,25 +102,6 @@ static gsc_status provide_outputs(step *s) {
     return GSC_OK;
 }
 
-/* In buffers of ours, without a wait between the steps where frames before tell how large
- * this one may be.  *projected: that much was done; *drawn: all of it. */
-static gsc_status try_to_draw(step *s, const gsc__raster_call *call, bool *projected, bool *drawn) {
-    gsc__raster_buffers *buffers = &s->train.buffers;
-    if (buffers->intersections || s->info.visible == 0) return GSC_OK;
-    buffers->intersections_bytes = s->info.intersections_bytes;
-    buffers->intersections =
-        gsc__context_try_alloc(s->context, buffers->intersections_bytes, s->stream);
-    if (!buffers->intersections) return GSC_OK;
-    s->own[INTERSECTIONS].data = buffers->intersections;
-    s->own[INTERSECTIONS].bytes = buffers->intersections_bytes;
-    GSC__TRY(gsc__raster_draw(call, buffers, &s->train.outputs, &s->info, drawn));
-    *projected = true;
-    if (*drawn) return GSC_OK;
-    disown(s, INTERSECTIONS);
-    buffers->intersections = NULL;
-    return GSC_OK;
-}
-
 static gsc_status forward(step *s) {
     gsc__train *train = &s->train;
     const gsc__raster_call call = {
@@ -125,7 +111,11 @@ static gsc_status forward(step *s) {
     GSC__TRY(provide_state(s));
     GSC__TRY(provide_scratch(s, s->info.forward_scratch_bytes, s->info.forward_scratch_bytes));
     GSC__TRY(provide_outputs(s));
-    GSC__TRY(try_to_draw(s, &call, &projected, &drawn));
+    if (!train->buffers.intersections) {
+        GSC__TRY(gsc__raster_try_to_draw(&call, &train->buffers, &train->outputs, &s->info,
+                                         &projected, &drawn));
+        note_intersections(s);
+    }
     if (!projected)
         GSC__TRY(gsc__raster_project(&call, &train->buffers, &train->outputs, &s->info));
     const size_t render = s->info.forward_scratch_bytes, back = s->info.backward_scratch_bytes;

@@ -19,9 +19,9 @@ static uint32_t key_bits(const gsc__gpu_grid *grid) {
     return bits;
 }
 
-/* Keys are 16 bits wide where they fit. */
-static bool narrow(const gsc__gpu_grid *grid) {
-    return key_bits(grid) <= 16;
+/* Of a bin's number in the sort. */
+static uint32_t key_bytes(const gsc__gpu_grid *grid) {
+    return key_bits(grid) <= 16 ? sizeof(uint16_t) : sizeof(uint32_t);
 }
 
 static size_t differences_bytes(const gsc__gpu_layout *layout) {
@@ -38,7 +38,7 @@ static size_t bins_layout(const gsc__gpu_layout *layout, int64_t entries, uint32
                           void *base, gsc__gpu_bins *bins) {
     const uint32_t bits = key_bits(&layout->grid);
     const size_t list = (size_t)entries * sizeof(uint32_t);
-    const size_t keys = (size_t)entries * (narrow(&layout->grid) ? 2 : 4);
+    const size_t keys = (size_t)entries * key_bytes(&layout->grid);
     const size_t depths = (size_t)layout->room * sizeof(uint32_t);
     gsc__gpu_cut cut = {base, 0};
     if (rounds > 1) {
@@ -168,8 +168,10 @@ static gsc_status order_bins(gsc_context *context, const gsc__gpu_layout *layout
                                     .band = bins->bands + round,
                                     .long_lists = gsc__gpu_long_lists(layout, multiprocessors)};
     if (bins->rounds > 1) return LAUNCH(order_bins, 1, 1024, order);
-    const gsc_k_find_bins find = {
-        .order = order, .keys = sorted_keys, .narrow = narrow(&layout->grid), .done = bins->found};
+    const gsc_k_find_bins find = {.order = order,
+                                  .keys = sorted_keys,
+                                  .narrow = key_bytes(&layout->grid) == sizeof(uint16_t),
+                                  .done = bins->found};
     return LAUNCH(find_bins, bins->capacity / (GSC__FIND_BLOCK * GSC__FIND_KEYS) + 1,
                   GSC__FIND_BLOCK, find);
 }
@@ -188,13 +190,13 @@ gsc_status gsc__gpu_bins_fill(gsc_context *context, const gsc__gpu_layout *layou
                              .ticket = (uint32_t *)(void *)bins->emission,
                              .blocks = (uint64_t *)(void *)bins->emission + 1,
                              .keys = bins->keys,
-                             .narrow = narrow(&layout->grid),
+                             .narrow = key_bytes(&layout->grid) == sizeof(uint16_t),
                              .values = values};
     if (!bins->is_zeroed) GSC__TRY(gsc__gpu_bins_clear(context, bins, stream, function));
     GSC__TRY(LAUNCH(emit, gsc__gpu_pieces(layout->room, GSC__EMIT_BLOCK), GSC__EMIT_BLOCK, emit));
     const gsc__gpu_sort_args sort = {.length = {&band->entries, bins->capacity},
                                      .bits = bits,
-                                     .key_bytes = narrow(&layout->grid) ? 2 : 4,
+                                     .key_bytes = key_bytes(&layout->grid),
                                      .keys = bins->keys,
                                      .values = values,
                                      .values_below = frame->room,

@@ -430,8 +430,6 @@ def mark_visible(
         if visible is None:
             frame = Frame(view, means, None, 0, 0, False)
             visible = arrays.empty((*frame.lead, frame.gaussians), "bool", means)
-        status = lib.gsc_mark_visible(handle, packed, pack_output(block, visible, "out"),
-                                      block.stream)
-        if status:
-            fail(status)
+        _check(lib.gsc_mark_visible(handle, packed, pack_output(block, visible, "out"),
+                                    block.stream))
         return convert(arrays, {"out": visible}, means, {"out": out})["out"]
