@@ -26,6 +26,7 @@ typedef struct gsc__raster {
     int64_t sh_coefficients;    /* rows of sh per Gaussian: K, or K - 1 with sh_dc */
     const gsc_real *view;       /* [C, 16] */
     const gsc_real *projection; /* [C, 16] */
+    bool view_by_rows, projection_by_rows;
     const gsc_real *intrinsics; /* [C, 4] */
     const gsc_real *position;   /* [C, 3] */
     const gsc_real *background; /* [1 or C, channels] */

@@ -5,7 +5,7 @@
 
 #include "splat_math.h"
 
-/* One camera as the caller describes it; matrices by columns, or by rows if row_major. */
+/* One camera as the caller describes it; matrices are stored by columns or by rows. */
 typedef struct gsc__camera_source {
     const gsc_real *view;       /* [4, 4] */
     const gsc_real *projection; /* [4, 4], or NULL and */
@@ -14,12 +14,11 @@ typedef struct gsc__camera_source {
     gsc_real tan_fov[2];
     gsc_real near_plane, far_plane, blur;
     int32_t width, height;
-    bool row_major, compat, antialias;
+    bool view_by_rows, projection_by_rows, compat, antialias;
 } gsc__camera_source;
 
-GSC__PURE gsc_real gsc__matrix_element(const gsc__camera_source *source, const gsc_real *matrix,
-                                       int row, int column) {
-    return matrix[source->row_major ? 4 * row + column : 4 * column + row];
+GSC__PURE gsc_real gsc__matrix_element(const gsc_real *matrix, bool by_rows, int row, int column) {
+    return matrix[by_rows ? 4 * row + column : 4 * column + row];
 }
 
 /* What points need: the view and the planes. */
@@ -28,8 +27,8 @@ GSC__PURE void gsc__camera_make_view(const gsc__camera_source *source, gsc__came
     camera->far_plane = source->far_plane;
     for (int i = 0; i < 3; ++i) {
         for (int j = 0; j < 3; ++j)
-            camera->rotation[i][j] = gsc__matrix_element(source, source->view, i, j);
-        camera->translation[i] = gsc__matrix_element(source, source->view, i, 3);
+            camera->rotation[i][j] = gsc__matrix_element(source->view, source->view_by_rows, i, j);
+        camera->translation[i] = gsc__matrix_element(source->view, source->view_by_rows, i, 3);
     }
     for (int j = 0; j < 3; ++j) {
         camera->position[j] = 0;
@@ -61,7 +60,8 @@ GSC__PURE void gsc__camera_make_pinhole(const gsc__camera_source *source, gsc__c
     }
     for (int i = 0; i < 3; ++i)
         for (int j = 0; j < 4; ++j)
-            camera->clip[i][j] = gsc__matrix_element(source, source->projection, i == 2 ? 3 : i, j);
+            camera->clip[i][j] = gsc__matrix_element(source->projection, source->projection_by_rows,
+                                                     i == 2 ? 3 : i, j);
     gsc__pinhole_from_clip(camera);
     if (!source->compat) return;
     camera->by_clip = true;

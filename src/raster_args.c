@@ -88,10 +88,14 @@ static bool is_on_host(const DLTensor *tensor) {
 }
 
 /* Column-major or row-major, [C, 4, 4] is how C becomes known. */
-static gsc_status check_view(const gsc__checker *checker, const DLTensor *view, gsc__raster *out) {
+static gsc_status check_view(const gsc__checker *checker, const gsc_raster_args *args,
+                             gsc__raster *out) {
+    const DLTensor *view = args->view;
     const gsc__shape any = gsc__per_camera(gsc__shape3(GSC__ANY('C'), 4, 4));
+    bool transposed;
     GSC__TRY(gsc__require(checker, "view", view));
-    GSC__TRY(gsc__camera_in(checker, "view", view, any, &out->view));
+    GSC__TRY(gsc__camera_matrices_in(checker, "view", view, any, &out->view, &transposed));
+    out->view_by_rows = ((args->flags & GSC_RASTER_VIEW_ROW_MAJOR) != 0) != transposed;
     out->host_view = is_on_host(view);
     int64_t cameras = view->ndim == 3 ? view->shape[0] : 1;
     if (cameras < 1) {
@@ -108,15 +112,18 @@ static gsc_status check_view(const gsc__checker *checker, const DLTensor *view, 
 
 static gsc_status check_cameras(const gsc__checker *checker, const gsc_raster_args *args,
                                 gsc__raster *out) {
-    GSC__TRY(check_view(checker, args->view, out));
+    bool transposed;
+    GSC__TRY(check_view(checker, args, out));
     const int64_t c = out->cameras;
     if (!args->projection == !args->intrinsics) {
         return gsc__fail(
             GSC_ERROR_INVALID_ARGUMENT, "%s: %s given, expected either projection or intrinsics",
             checker->function, args->projection ? "projection and intrinsics are" : "neither is");
     }
-    GSC__TRY(gsc__camera_in(checker, "projection", args->projection,
-                            gsc__per_camera(gsc__shape3(c, 4, 4)), &out->projection));
+    GSC__TRY(gsc__camera_matrices_in(checker, "projection", args->projection,
+                                     gsc__per_camera(gsc__shape3(c, 4, 4)), &out->projection,
+                                     &transposed));
+    out->projection_by_rows = ((args->flags & GSC_RASTER_VIEW_ROW_MAJOR) != 0) != transposed;
     GSC__TRY(gsc__camera_in(checker, "intrinsics", args->intrinsics,
                             gsc__per_camera(gsc__shape2(c, 4)), &out->intrinsics));
     out->host_projection = is_on_host(args->projection);
@@ -281,7 +288,7 @@ gsc_status gsc__visible_args(const gsc__checker *checker, const gsc_raster_args 
     GSC__TRY(copy_args(checker, theirs, &args));
     GSC__TRY(gsc__check_flags(checker->function, "flags", args.flags, KNOWN_FLAGS));
     GSC__TRY(check_planes(checker, &args, out));
-    GSC__TRY(check_view(checker, args.view, out));
+    GSC__TRY(check_view(checker, &args, out));
     GSC__TRY(check_means(checker, args.means, out));
     out->flags = args.flags;
     const gsc__shape shape = gsc__per_camera(gsc__shape2(out->cameras, out->gaussians));

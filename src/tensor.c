@@ -331,3 +331,27 @@ gsc_status gsc__camera_in(const gsc__checker *checker, const char *name, const D
     gsc__checker where = gsc__host_too(checker, tensor);
     return gsc__real_in(&where, name, tensor, shape, data);
 }
+
+/* Callers keep matrices of the other order as transposed views: a copy in their framework
+ * would cost more than all checks of a call. */
+gsc_status gsc__camera_matrices_in(const gsc__checker *checker, const char *name,
+                                   const DLTensor *tensor, gsc__shape shape, const gsc_real **data,
+                                   bool *transposed) {
+    const gsc__checker where = gsc__host_too(checker, tensor);
+    int64_t strides[GSC__MAX_DIMS];
+    void *start;
+    *transposed = false;
+    GSC__TRY(gsc__tensor_strided(&where, name, tensor, GSC__REAL, &shape, 1, NULL, false, &start,
+                                 strides));
+    *data = start;
+    if (!tensor || !has_elements(tensor)) return GSC_OK;
+    const int32_t rows = tensor->ndim - 2, columns = tensor->ndim - 1;
+    *transposed = strides[rows] == 1 && strides[columns] == 4;
+    const bool dense = strides[rows] == 4 && strides[columns] == 1;
+    const bool apart = rows == 0 || tensor->shape[0] == 1 || strides[0] == 16;
+    if (apart && (dense || *transposed)) return GSC_OK;
+    char given[GSC__SHAPE_TEXT_SIZE];
+    return gsc__fail(GSC_ERROR_LAYOUT,
+                     "%s: %s has strides %s, expected dense matrices, by rows or by columns",
+                     checker->function, name, gsc__shape_text(strides, tensor->ndim, given));
+}

@@ -52,6 +52,10 @@ gsc__checker gsc__host_too(const gsc__checker *checker, const DLTensor *tensor);
 /* gsc__real_in with it. */
 gsc_status gsc__camera_in(const gsc__checker *checker, const char *name, const DLTensor *tensor,
                           gsc__shape shape, const gsc_real **data);
+/* The same for matrices [C, 4, 4] or [4, 4], which may also be stored transposed. */
+gsc_status gsc__camera_matrices_in(const gsc__checker *checker, const char *name,
+                                   const DLTensor *tensor, gsc__shape shape, const gsc_real **data,
+                                   bool *transposed);
 
 /* gsc__tensor_dense, but with any strides, which it gives in elements (0 for dimensions of
  * size 1).  As an output no two elements may share memory through a stride of 0. */

@@ -40,15 +40,55 @@ static void every_tensor_is_checked(void **state) {
         int32_t broken_dim = v->shape[last] > 1 ? last : 0;
         long long dense = (long long)v->strides[broken_dim];
         v->strides[broken_dim] += 1;
-        broken(field, GSC_ERROR_LAYOUT,
-               " has stride %lld in dimension %d, expected %lld "
-               "(dense row-major)",
-               dense + 1, broken_dim, dense);
+        if (field == VIEW_ || field == PROJECTION)
+            broken(field, GSC_ERROR_LAYOUT,
+                   " has strides [16, 4, 2], expected dense matrices, by rows or by columns");
+        else
+            broken(field, GSC_ERROR_LAYOUT,
+                   " has stride %lld in dimension %d, expected %lld "
+                   "(dense row-major)",
+                   dense + 1, broken_dim, dense);
 
         int64_t longer[GSC__MAX_DIMS] = {1, 1, 1, 1, 1};
         view_shape(v, 5, longer);
         broken(field, GSC_ERROR_SHAPE, " is [1, 1, 1, 1, 1], expected %s", fields[field].expected);
     }
+}
+
+static void transpose(int field) {
+    view_strides(&views[field]);
+    views[field].strides[1] = 1;
+    views[field].strides[2] = 4;
+}
+
+static void matrices_may_be_transposed(void **state) {
+    (void)state;
+    for (int by_rows = 0; by_rows < 2; ++by_rows) {
+        reset(NULL);
+        switch_to(PROJECTION);
+        args.flags = by_rows ? GSC_RASTER_VIEW_ROW_MAJOR : 0;
+        expect_ok(check());
+        assert_int_equal(out.view_by_rows, by_rows);
+        assert_int_equal(out.projection_by_rows, by_rows);
+        transpose(PROJECTION);
+        expect_ok(check());
+        assert_int_equal(out.view_by_rows, by_rows);
+        assert_int_equal(out.projection_by_rows, !by_rows);
+        transpose(VIEW_);
+        expect_ok(check());
+        assert_int_equal(out.view_by_rows, !by_rows);
+        assert_ptr_equal(out.view, views[VIEW_].tensor.data);
+    }
+    views[VIEW_].strides[0] = 32;
+    expect(GSC_ERROR_LAYOUT, "raster_forward: view has strides [32, 1, 4], expected dense "
+                             "matrices, by rows or by columns");
+    views[VIEW_].shape[0] = views[PROJECTION].shape[0] = 1; /* where it means nothing */
+    drop(POSITION);
+    drop(BACKGROUND);
+    drop(WEIGHTS);
+    views[COLORS].shape[0] = 1;
+    expect_ok(check());
+    assert_false(out.view_by_rows);
 }
 
 /* Every dimension of every tensor that the arguments fix. */
@@ -169,8 +209,13 @@ static void camera_and_gaussian_counts(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(every_tensor_is_checked),    TEST(every_dimension_is_checked), TEST(required_tensors),
-        TEST(exclusive_tensors),          TEST(too_few_harmonics),          TEST(channel_counts),
+        TEST(every_tensor_is_checked),
+        TEST(matrices_may_be_transposed),
+        TEST(every_dimension_is_checked),
+        TEST(required_tensors),
+        TEST(exclusive_tensors),
+        TEST(too_few_harmonics),
+        TEST(channel_counts),
         TEST(camera_and_gaussian_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,7 +13,8 @@ static gsc__camera_source source_of(const gsc__raster *raster, int64_t index) {
         .blur = raster->blur,
         .width = raster->width,
         .height = raster->height,
-        .row_major = (raster->flags & GSC_RASTER_VIEW_ROW_MAJOR) != 0,
+        .view_by_rows = raster->view_by_rows,
+        .projection_by_rows = raster->projection_by_rows,
         .compat = (raster->flags & GSC_RASTER_COMPAT_3DGS) != 0,
         .antialias = (raster->flags & GSC_RASTER_ANTIALIAS) != 0,
     };

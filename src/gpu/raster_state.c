@@ -131,7 +131,8 @@ void gsc__gpu_camera_source_of(const gsc__raster *raster, int32_t index,
     source->blur = raster->blur;
     source->width = raster->width;
     source->height = raster->height;
-    source->row_major = (raster->flags & GSC_RASTER_VIEW_ROW_MAJOR) != 0;
+    source->view_by_rows = raster->view_by_rows;
+    source->projection_by_rows = raster->projection_by_rows;
     source->compat = (raster->flags & GSC_RASTER_COMPAT_3DGS) != 0;
     source->antialias = (raster->flags & GSC_RASTER_ANTIALIAS) != 0;
     const struct {

@@ -11,6 +11,7 @@ no framework is imported, an array's own is already there.  What adapters do:
     device      (DLDeviceType, id) of an array
     is_double   whether it is float64
     stream      the framework's current stream, as DLPack and CUDA number it
+    is_transposed  whether an array is of 4 x 4 matrices that are dense but by columns
     convert     None, or makes the caller's kind of array of what empty() gave
 
 cupy and jax have files of their own.
@@ -49,10 +50,28 @@ def _read_only(name):
     return argument_error("INVALID_ARGUMENT", f"{name} is read-only and cannot be an output")
 
 
-class NumpyArrays:
-    """numpy.ndarray, by its own DLPack capsule."""
+class Arrays:
+    """What adapters have unless they say otherwise."""
 
     convert = None
+
+    def is_transposed(self, array):
+        return False
+
+
+def by_columns(shape, strides, item=1):
+    """Whether these are of 4 x 4 matrices one after the other, each by columns."""
+    return (strides[-2:] == (item, 4 * item) and shape[-2:] == (4, 4)
+            and (len(shape) == 2 or shape[0] == 1 or strides[0] == 16 * item))
+
+
+def is_transposed(array):
+    """Arrays.is_transposed of arrays like numpy's."""
+    return not array.flags.c_contiguous and by_columns(array.shape, array.strides, array.itemsize)
+
+
+class NumpyArrays(Arrays):
+    """numpy.ndarray, by its own DLPack capsule."""
 
     def __init__(self, numpy):
         self.numpy = numpy
@@ -96,6 +115,9 @@ class NumpyArrays:
         return block.tensor(name, data, _CPU_WORD, dtype_word(KINDS[kind], size * 8), array.shape,
                             strides)
 
+    def is_transposed(self, array):
+        return is_transposed(array)
+
     def empty(self, shape, dtype, like=None):
         return self.numpy.empty(shape, self.dtypes[dtype])
 
@@ -121,11 +143,9 @@ class NumpyArrays:
         return 0
 
 
-class TorchArrays:
+class TorchArrays(Arrays):
     """torch.Tensor of any version, five times faster than by its __dlpack__: from 2.10 on by the
     table of C functions that its type has for DLPack, before by the methods of a tensor."""
-
-    convert = None
 
     def __init__(self, torch):
         self.torch = torch
@@ -176,6 +196,9 @@ class TorchArrays:
         block.keep.append(tensor)
         return tensor, None if tensor.is_contiguous() else tensor.stride()
 
+    def is_transposed(self, tensor):
+        return not tensor.is_contiguous() and by_columns(tensor.shape, tensor.stride())
+
     def empty(self, shape, dtype, like):
         return self.torch.empty(shape, dtype=self.dtypes[dtype], device=like.device)
 
@@ -213,10 +236,8 @@ class TorchArrays:
         return self.torch.cuda.current_stream(device[1]).cuda_stream
 
 
-class DlpackArrays:
+class DlpackArrays(Arrays):
     """Anything else with __dlpack__; results are numpy arrays, so new ones are on the CPU."""
-
-    convert = None
 
     def pack(self, block, value, name, strided=False, writable=False):
         capsule = self._capsule(block, value)
@@ -287,7 +308,7 @@ class DlpackArrays:
         return 0
 
 
-class ListArrays:
+class ListArrays(Arrays):
     """Plain nested lists of numbers, for the small tensors of a camera."""
 
     names = frozenset(("view", "projection", "intrinsics", "position", "background"))
@@ -322,14 +343,14 @@ class Packed:
         self.address, self.shape = address, shape
 
 
-class PackedArrays:
+class PackedArrays(Arrays):
     """Adapter of Packed."""
 
     def pack(self, block, value, name, strided=False, writable=False):
         return value.address
 
 
-class ConvertedArrays:
+class ConvertedArrays(Arrays):
     """Objects without __dlpack__ that numpy can read in place, such as numpy scalars."""
 
     def pack(self, block, value, name, strided=False, writable=False):
@@ -419,6 +440,16 @@ def pack(block, value, name):
         return 0
     found = _adapters.get(type(value))  # adapter(), without the call: this is the hot path
     return (found if found is not None else _find(value, name)).pack(block, value, name)
+
+
+def pack_matrix(block, value, name):
+    """A DLTensor of matrices [C, 4, 4] or [4, 4], dense or each stored transposed."""
+    found = _adapters.get(type(value))
+    if found is None:
+        if value is None:
+            return 0
+        found = _find(value, name)
+    return found.pack(block, value, name, found.is_transposed(value))
 
 
 def pack_image(block, value, name):

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from ._arrays import CUDA
+from ._arrays import CUDA, Arrays, is_transposed
 from ._call import device_word, dtype_word
 from ._dlpack import KINDS
 from ._errors import argument_error
 
 
-class CupyArrays:
+class CupyArrays(Arrays):
     """cupy.ndarray, by its attributes; on cupy's current stream of the array's device."""
-
-    convert = None
 
     def __init__(self, cupy):
         self.cupy = cupy
@@ -36,6 +34,9 @@ class CupyArrays:
         strides = None if dense else [stride // size for stride in array.strides]
         return block.tensor(name, array.data.ptr, device_word((CUDA, array.device.id)),
                             dtype_word(KINDS[dtype.kind], size * 8), array.shape, strides)
+
+    def is_transposed(self, array):
+        return is_transposed(array)
 
     def empty(self, shape, dtype, like):
         device = like.device.id

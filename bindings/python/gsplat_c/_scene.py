@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ._abi import CONSTANTS
-from ._arrays import pack, pack_output, shape_of
+from ._arrays import pack, pack_matrix, pack_output, shape_of
 from ._call import Descriptor
 from ._errors import argument_error
 
@@ -69,8 +69,8 @@ def pack_args(
         radius_clip or 0.0,
         0.0 if blur is None else number(blur, -1.0),
         median_default or 0.0,
-        pack(block, view, "view"),
-        0 if projection is None else pack(block, projection, "projection"),
+        pack_matrix(block, view, "view"),
+        0 if projection is None else pack_matrix(block, projection, "projection"),
         0 if intrinsics is None else pack(block, intrinsics, "intrinsics"),
         0 if position is None else pack(block, position, "position"),
         0 if background is None else pack(block, background, "background"),

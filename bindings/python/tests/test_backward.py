@@ -89,6 +89,16 @@ def test_gradients_by_spherical_harmonics(split):
     check(args, names)
 
 
+def test_a_transposed_view_has_the_same_gradient():
+    args = smooth_cloud()
+    result, saved = gsplat_c.rasterize_forward(**args)
+    grads = [gsplat_c.rasterize_backward(saved, wrt=("view",), grad_color=result.color,
+                                         **{**args, "view": view}).view
+             for view in (args["view"], np.ascontiguousarray(args["view"].T).T)]
+    assert np.any(grads[0])
+    np.testing.assert_array_equal(*grads)
+
+
 def test_several_cameras_sum():
     args = smooth_cloud()
     moved = args["view"].copy()

@@ -116,6 +116,9 @@ def test_view_layouts_and_projection_agree():
     expected = gsplat_c.rasterize(**args).color
     rows = {**args, "view": np.ascontiguousarray(args["view"].T)}
     np.testing.assert_array_equal(gsplat_c.rasterize(**rows, view_row_major=True).color, expected)
+    for transposed in (rows["view"].T, rows["view"][None].transpose(0, 2, 1)):
+        seen = gsplat_c.rasterize(**{**args, "view": transposed}).color
+        np.testing.assert_array_equal(seen.reshape(expected.shape), expected)
     np.testing.assert_array_equal(
         gsplat_c.rasterize(**{**args, "view": args["view"].tolist(),
                               "intrinsics": args["intrinsics"].tolist(),

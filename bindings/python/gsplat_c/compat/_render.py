@@ -40,7 +40,7 @@ def is_empty(means):
 
 
 def _camera(settings, name, shape):
-    """A small tensor of the settings, without its gradient and its strides."""
+    """A small tensor of the settings, without its gradient."""
     value = getattr(settings, name)
     check_float(_WHERE, name, value)
     if value.requires_grad:
@@ -53,7 +53,7 @@ def _camera(settings, name, shape):
             raise argument_error("SHAPE", f"{_WHERE}: {name} has shape {tuple(value.shape)}, "
                                           f"expected {list(shape)}")
         value = value.reshape(shape)
-    return value if value.is_contiguous() else value.contiguous()
+    return value
 
 
 def pixel_weights(settings):
