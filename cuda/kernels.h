@@ -134,7 +134,7 @@ typedef struct gsc_k_project {
     const float *colors;                 /* [N, channels] or NULL */
     const float *sh;                     /* [N, sh_coefficients, 3] */
     const float *sh_dc;                  /* [N, 3] or NULL */
-    uint32_t *pairs;                     /* [pieces] bins that its visible Gaussians reach */
+    uint32_t *counts, *pairs;            /* [pieces] visible Gaussians, and bins they reach */
     uint32_t record_pieces;              /* at most GSC__RECORD_PIECES: a block's */
     gsc_k_plan_bands plan;               /* rounds other than 1: not by records */
     /* outputs of this camera or NULL */
@@ -146,11 +146,13 @@ typedef struct gsc_k_project {
     float *out_opacities; /* [N] */
 } gsc_k_project;
 
-/* One block: firsts, which holds counts, and visible and intersections. */
+/* A block per run of pieces: firsts, visible and intersections. */
+#define GSC__SUM_BLOCK 1024
+#define GSC__SUM_BLOCKS_MAX 64
 typedef struct gsc_k_sum_pieces {
     gsc__gpu_frame frame;
-    const uint32_t *pairs; /* [pieces] */
-    uint32_t pieces;
+    const uint32_t *counts, *pairs; /* [pieces] */
+    uint32_t pieces, run;           /* run: a multiple of GSC__SUM_BLOCK */
 } gsc_k_sum_pieces;
 
 /* visible: [N] bytes, by the planes alone. */

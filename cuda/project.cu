@@ -1,14 +1,9 @@
-/* Step 1: cameras, which Gaussians one sees, and their records.
+/* Step 1: cameras, which Gaussians one sees, and how many bins they reach.
  *
- * Two kernels, because only the visible ones get memory: the first finds them and counts
- * what they reach, the second writes their records without gaps and in index order, so
- * that equal depths blend in index order.  The projection is done twice, which costs less
- * than keeping it for every Gaussian.
- *
- * This file is compiled without contraction to fused multiply-adds, as bins.cu is: what
- * is counted here and emitted there must agree to the last bit. */
-#include "bands.cuh"
-#include "record_sh.cuh"
+ * Only the visible ones get memory: this finds and counts them, records.cu projects those
+ * again and writes them down, which costs less than keeping what was found of every
+ * Gaussian. */
+#include "project.cuh"
 #include "spans.cuh"
 
 static __device__ gsc__camera_source source_of(const gsc__gpu_camera_source &from) {
@@ -31,184 +26,122 @@ extern "C" __global__ void gsc_begin(const __grid_constant__ gsc_k_begin args) {
     *args.header = header;
 }
 
-/* Half-extents in pixels, rounded up, and whether their box meets the image. */
-static __device__ bool splat_radii(const gsc_k_project &args, const gsc__camera &camera,
-                                   const gsc__projection &p, float log2_alpha, float radii[2]) {
-    if (camera.compat) {
-        radii[0] = radii[1] = gsc__compat_radius(&p);
-    } else {
-        if (!(log2_alpha >= 0)) return false;
-        float reach = gsc__sqrt(log2_alpha / GSC__HALF_LOG2_E);
-        radii[0] = gsc__ceil(reach * gsc__sqrt(p.cov[0]));
-        radii[1] = gsc__ceil(reach * gsc__sqrt(p.cov[2]));
+/* ------------------------------------------------------------------- finding */
+
+/* The longest that a unit vector becomes by the Gaussian's axes. */
+static __device__ __forceinline__ float longest_axis(const gsc_k_project &args,
+                                                     const gsc__camera &camera, int64_t i) {
+    const float *s = args.scales + 3 * i;
+    float longest = args.log_scales ? gsc__exp(fmaxf(fmaxf(s[0], s[1]), s[2]))
+                                    : fmaxf(fmaxf(fabsf(s[0]), fabsf(s[1])), fabsf(s[2]));
+    longest *= fabsf(args.scale_modifier);
+    if (!camera.compat) return longest;
+    /* A quaternion of length l that is not normalised makes (1 - l^2) I + l^2 R. */
+    const float *q = args.rotations + 4 * i;
+    const float norm2 = q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3];
+    return longest * (fabsf(1 - norm2) + norm2);
+}
+
+/* At least the variance along one axis of the image. */
+static __device__ __forceinline__ float most_variance(const gsc__camera &camera,
+                                                      const float point[3], float inverse_z,
+                                                      float longest, int axis) {
+    const float ratio =
+        fminf(fmaxf(point[axis] * inverse_z, camera.ratio_min[axis]), camera.ratio_max[axis]);
+    float norm2 = 0;
+    for (int k = 0; k < 3; ++k) {
+        const float row = fmaf(-ratio, camera.rotation[2][k], camera.rotation[axis][k]);
+        norm2 = fmaf(row, row, norm2);
     }
-    if (radii[0] <= args.radius_clip && radii[1] <= args.radius_clip) return false;
-    for (int axis = 0; axis < 2; ++axis) {
-        radii[axis] = gsc__fmin(radii[axis], 1e9f);
-        float size = axis == 0 ? camera.width : camera.height;
-        float centre = p.mean[axis] + 0.5f;
-        if (camera.compat) continue;
-        if (!(centre + radii[axis] > 0 && centre - radii[axis] < size)) return false;
-    }
-    return true;
+    const float size = (axis == 0 ? camera.fx : camera.fy) * inverse_z * longest;
+    return fmaf(size * size, norm2, camera.blur);
 }
 
-/* Pixels [*first, *last] along one axis that the splat can reach: its ellipse's box and,
- * in compat, the 16-pixel tiles of the original's square.  False if that square touches
- * no tile; an empty range only means that the splat blends nowhere. */
-static __device__ bool pixel_range(const gsc__camera &camera, float mean, float radius,
-                                   float extent, float size, bool reaches, int32_t *first,
-                                   int32_t *last) {
-    float pad = 0.01f + 2e-6f * extent;
-    *first = (int32_t)gsc__ceil(gsc__clamp(mean - extent - pad, 0, size));
-    *last = (int32_t)gsc__floor(gsc__clamp(mean + extent + pad, -1, size - 1));
-    if (!reaches) *last = *first - 1;
-    if (!camera.compat) return true;
-    const float tile = GSC__COMPAT_TILE;
-    float limit = gsc__ceil(size / tile) * tile;
-    int32_t begin = (int32_t)(gsc__clamp(mean - radius, 0, limit) / tile);
-    int32_t end = (int32_t)(gsc__clamp(mean + radius + (tile - 1), 0, limit) / tile);
-    if (begin >= end) return false;
-    *first = max(*first, begin * GSC__COMPAT_TILE);
-    *last = min(*last, end * GSC__COMPAT_TILE - 1);
-    return true;
-}
-
-static __device__ bool record_ranges(const gsc__camera &camera, const gsc__projection &p,
-                                     const float radii[2], float log2_alpha,
-                                     gsc__gpu_record *record) {
-    const bool reaches = log2_alpha >= 0;
-    int32_t first[2], last[2];
-    for (int axis = 0; axis < 2; ++axis) {
-        float variance = axis == 0 ? p.cov[0] : p.cov[2];
-        float extent = reaches ? gsc__sqrt(log2_alpha / GSC__HALF_LOG2_E * variance) : 0;
-        if (!pixel_range(camera, p.mean[axis], radii[axis], extent,
-                         axis == 0 ? camera.width : camera.height, reaches, &first[axis],
-                         &last[axis]))
-            return false;
-    }
-    bool empty = last[0] < first[0] || last[1] < first[1];
-    record->columns = empty ? 1u : (uint32_t)first[0] | (uint32_t)last[0] << 16;
-    record->rows = empty ? 1u : (uint32_t)first[1] | (uint32_t)last[1] << 16;
-    return true;
-}
-
-static __device__ bool record_color(const gsc_k_project &args, const gsc__camera &camera, int64_t i,
-                                    uint32_t row, gsc__gpu_record *record, uint8_t *gates) {
-    if (!args.colors) return record_sh(args, camera, i, row, record, gates);
-    const float *color = args.colors + i * args.channels;
-    for (int c = 0; c < args.channels; ++c)
-        if (!gsc__finite(color[c])) return false;
-    for (int c = 0; c < 3; ++c) record->rgb[c] = args.channels == 3 ? color[c] : 0;
-    *gates = 7;
-    return true;
-}
-
-static __device__ bool project_gaussian(const gsc_k_project &args, const gsc__camera &camera,
-                                        int64_t i, gsc__projection *p) {
+/* Whether make_record() may say yes, by bounds of what it computes, with a margin for
+ * rounding.  Comparisons with NaN, and whatever the bounds are not for, say that it may. */
+static __device__ bool may_be_seen(const gsc_k_project &args, const gsc__camera &camera,
+                                   int64_t i) {
     const float *mean = args.means + 3 * i;
-    gsc__to_camera(&camera, mean, p->point);
-    if (!gsc__in_depth_range(&camera, p->point)) {
-        if (args.prefiltered) args.frame.header->outside = 1;
-        return false;
+    const float opacity = args.opacities[i];
+    const float longest = args.covariances ? 0 : longest_axis(args, camera, i);
+    gsc__projection p;
+    gsc__to_camera(&camera, mean, p.point);
+    if (!gsc__in_depth_range(&camera, p.point)) return args.prefiltered;
+    if (args.covariances || (!args.logit_opacities && !(opacity <= 1))) return true;
+    const float inverse_z = gsc__rcp_fast(p.point[2]);
+    const float variances[2] = {most_variance(camera, p.point, inverse_z, longest, 0),
+                                most_variance(camera, p.point, inverse_z, longest, 1)};
+    if (camera.by_clip) gsc__project_mean(&camera, mean, &p);
+    for (int axis = 0; axis < 2; ++axis) {
+        const float size = axis == 0 ? camera.width : camera.height;
+        const float focal = axis == 0 ? camera.fx : camera.fy;
+        const float centre = axis == 0 ? camera.cx : camera.cy;
+        const float at =
+            camera.by_clip ? p.mean[axis] : fmaf(focal * p.point[axis], inverse_z, centre);
+        /* 3.33 deviations to where the greatest opacity ends.  Compat: 3 of the larger
+         * eigenvalue, and whole tiles. */
+        float reach = 3.34f * gsc__sqrt_fast(variances[axis]) + 2;
+        if (camera.compat)
+            reach = 3.01f * gsc__sqrt_fast(variances[0] + variances[1] + 0.32f) +
+                    (2 * GSC__COMPAT_TILE + 2);
+        reach = fmaf(fabsf(at) + fabsf(centre), 1e-4f, reach);
+        if (at + reach < 0 || at - reach > size) return false;
     }
-    gsc__project_mean(&camera, mean, p);
-    gsc__project_jacobian(&camera, p);
-    if (args.covariances) {
-        gsc__project_covariance(args.covariances + 6 * i, p);
-    } else {
-        float scale[3];
-        for (int j = 0; j < 3; ++j) {
-            const float stored = args.scales[3 * i + j];
-            scale[j] = args.scale_modifier * (args.log_scales ? gsc__exp(stored) : stored);
-        }
-        gsc__project_axes(&camera, scale, args.rotations + 4 * i, p);
-    }
-    return gsc__blur(&camera, p) && gsc__finite(p->mean[0]) && gsc__finite(p->mean[1]);
+    return true;
 }
 
-static __device__ void write_outputs(const gsc_k_project &args, const gsc__camera &camera,
-                                     int64_t i, bool seen, const gsc__projection &p,
-                                     const float radii[2], float opacity) {
-    if (args.radii && args.radii_axes == 2) {
-        args.radii[2 * i] = seen ? (int32_t)radii[0] : 0;
-        args.radii[2 * i + 1] = seen ? (int32_t)radii[1] : 0;
-    } else if (args.radii) {
-        args.radii[i] = seen ? (int32_t)gsc__fmax(radii[0], radii[1]) : 0;
-    }
-    const float centre = camera.compat ? 0 : 0.5f;
-    if (args.means2d) {
-        args.means2d[2 * i] = seen ? p.mean[0] + centre : 0;
-        args.means2d[2 * i + 1] = seen ? p.mean[1] + centre : 0;
-    }
-    if (args.out_depths) args.out_depths[i] = seen ? p.point[2] : 0;
-    if (args.out_opacities) args.out_opacities[i] = seen ? opacity : 0;
-    if (args.conics) {
-        args.conics[3 * i] = seen ? p.cov[2] / p.det : 0;
-        args.conics[3 * i + 1] = seen ? -p.cov[1] / p.det : 0;
-        args.conics[3 * i + 2] = seen ? p.cov[0] / p.det : 0;
-    }
-}
-
-/* All of a record but its colour.  True if the Gaussian is visible; it may still reach
- * no pixel centre, as an empty box says. */
-static __device__ bool make_record(const gsc_k_project &args, const gsc__camera &camera, int64_t i,
-                                   gsc__gpu_record *record, gsc__projection *p, float radii[2],
-                                   float *opacity) {
-    *opacity = args.opacities[i];
-    if (args.logit_opacities) *opacity = gsc__sigmoid(*opacity);
-    if (!project_gaussian(args, camera, i, p)) return false;
-    *opacity *= p->compensation;
-    record->mean[0] = p->mean[0];
-    record->mean[1] = p->mean[1];
-    record->log2_opacity = *opacity > 0 ? gsc__log2(*opacity) : -1e30f;
-    record->gaussian = (uint32_t)i;
-    gsc__whiten(p, &record->r00, &record->r01, &record->r11);
-    const float log2_alpha = record->log2_opacity + GSC__LOG2_255;
-    return gsc__finite(*opacity) && gsc__finite(record->r01) &&
-           splat_radii(args, camera, *p, log2_alpha, radii) &&
-           record_ranges(camera, *p, radii, log2_alpha, record);
-}
-
-static __device__ __forceinline__ bool reaches_pixels(const gsc__gpu_record &record) {
-    return (record.columns >> 16) >= (record.columns & 0xffff);
-}
-
-static __device__ void load_camera(const gsc__gpu_frame &frame, gsc__camera *camera) {
-    if (threadIdx.x < sizeof *camera / 4)
-        ((uint32_t *)camera)[threadIdx.x] = ((const uint32_t *)frame.camera)[threadIdx.x];
+/* What the block's threads are to look at, without gaps: in most scenes most Gaussians lie
+ * outside the image, and a warp that has one which does not pays for 32.  How many. */
+static __device__ __forceinline__ uint32_t list_candidates(bool mine, uint32_t *counts,
+                                                           uint8_t *list) {
+    const uint32_t word = __ballot_sync(GSC__ALL_LANES, mine), warp = threadIdx.x >> 5;
+    if (gsc__lane() == 0) counts[warp] = (uint32_t)__popc(word);
     __syncthreads();
+    uint32_t before = 0, total = 0;
+#pragma unroll
+    for (uint32_t w = 0; w < GSC__PIECE / 32; ++w) {
+        before += w < warp ? counts[w] : 0;
+        total += counts[w];
+    }
+    if (mine) list[before + (uint32_t)__popc(word & gsc__lanes_below())] = (uint8_t)threadIdx.x;
+    if (total > 0) __syncthreads();
+    return total;
 }
 
-extern "C" __global__ void __launch_bounds__(GSC__PIECE)
-    gsc_project(const __grid_constant__ gsc_k_project args) {
-    gsc__begin_kernel();
-    __shared__ gsc__camera camera;
-    __shared__ row_deal deals[GSC__PIECE / 32];
-    __shared__ uint32_t block_pairs;
-    const gsc__gpu_frame &frame = args.frame;
-    if (threadIdx.x == 0) block_pairs = 0;
-    load_camera(frame, &camera);
-    const int64_t i = (int64_t)blockIdx.x * GSC__PIECE + threadIdx.x;
+/* What a block finds. */
+typedef struct piece_memory {
+    gsc__camera camera;
+    row_deal deals[GSC__PIECE / 32];
+    uint32_t seen[GSC__PIECE / 32];
+    uint32_t visible, pairs;
+    uint32_t counts[GSC__PIECE / 32]; /* candidates of the warps */
+    uint8_t list[GSC__PIECE];
+} piece_memory;
+
+/* A warp's candidates: which are visible, and how many bins those reach. */
+static __device__ __forceinline__ void project_candidates(const gsc_k_project &args, int64_t base,
+                                                          uint32_t candidates,
+                                                          piece_memory *memory) {
+    row_deal *deal = memory->deals + (threadIdx.x >> 5);
     gsc__gpu_record record;
     bool visible = false;
-    if (i < args.gaussians) {
+    int32_t row = 0, rows = 0;
+    if (threadIdx.x < candidates) {
         gsc__projection p;
         float radii[2] = {0, 0}, opacity;
-        const bool inside = make_record(args, camera, i, &record, &p, radii, &opacity);
-        write_outputs(args, camera, i, inside, p, radii, opacity);
+        const uint32_t at = memory->list[threadIdx.x];
+        const bool inside =
+            make_record(args, memory->camera, base + at, load_gaussian(args, base + at), &record,
+                        &p, radii, &opacity);
+        write_outputs(args, memory->camera, base + at, inside, p, radii, opacity);
         visible = inside && reaches_pixels(record);
+        if (visible) {
+            atomicOr(&memory->seen[at >> 5], 1u << (at & 31));
+            row = (int32_t)(record.rows & 0xffff) >> args.grid.shift_y;
+            rows = ((int32_t)(record.rows >> 16) >> args.grid.shift_y) - row + 1;
+        }
     }
-    const uint32_t word = __ballot_sync(GSC__ALL_LANES, visible);
-    if (gsc__lane() == 0) frame.seen[blockIdx.x * (GSC__PIECE / 32) + (threadIdx.x >> 5)] = word;
-    const int count = __syncthreads_count(visible);
-    if (threadIdx.x == 0) frame.firsts[blockIdx.x] = (uint32_t)count;
-    row_deal *deal = deals + (threadIdx.x >> 5);
-    int32_t row = 0, rows = 0;
-    if (visible) {
-        row = (int32_t)(record.rows & 0xffff) >> args.grid.shift_y;
-        rows = ((int32_t)(record.rows >> 16) >> args.grid.shift_y) - row + 1;
-    }
+    const uint32_t count = (uint32_t)__popc(__ballot_sync(GSC__ALL_LANES, visible));
     const uint32_t total = deal_rows(deal, record, row, rows);
     uint32_t pairs = 0;
     for (uint32_t k = gsc__lane(); k < total; k += 32) {
@@ -216,110 +149,62 @@ extern "C" __global__ void __launch_bounds__(GSC__PIECE)
         if (span.x < span.y) pairs += span.y - span.x;
     }
     for (int step = 16; step; step /= 2) pairs += __shfl_xor_sync(GSC__ALL_LANES, pairs, step);
-    if (gsc__lane() == 0 && pairs) atomicAdd(&block_pairs, pairs);
-    __syncthreads();
-    if (threadIdx.x == 0) args.pairs[blockIdx.x] = block_pairs;
+    if (gsc__lane() == 0) {
+        atomicAdd(&memory->visible, count);
+        atomicAdd(&memory->pairs, pairs);
+    }
 }
 
-/* Each warp has a run of the pieces, so that neighbouring lanes read neighbours. */
-extern "C" __global__ void __launch_bounds__(1024)
+extern "C" __global__ void __launch_bounds__(GSC__PIECE)
+    gsc_project(const __grid_constant__ gsc_k_project args) {
+    gsc__begin_kernel();
+    __shared__ piece_memory memory;
+    const gsc__gpu_frame &frame = args.frame;
+    const int64_t base = (int64_t)blockIdx.x * GSC__PIECE, own = base + threadIdx.x;
+    if (threadIdx.x == 0) memory.visible = memory.pairs = 0;
+    if (threadIdx.x < GSC__PIECE / 32) memory.seen[threadIdx.x] = 0;
+    load_camera(frame, &memory.camera);
+    const bool mine = own < args.gaussians && may_be_seen(args, memory.camera, own);
+    if (own < args.gaussians && !mine) {
+        const gsc__projection nothing = {};
+        const float none[2] = {0, 0};
+        write_outputs(args, memory.camera, own, false, nothing, none, 0);
+    }
+    const uint32_t candidates = list_candidates(mine, memory.counts, memory.list);
+    if ((threadIdx.x & ~31u) < candidates) project_candidates(args, base, candidates, &memory);
+    if (candidates > 0) __syncthreads();
+    if (threadIdx.x < GSC__PIECE / 32)
+        frame.seen[blockIdx.x * (GSC__PIECE / 32) + threadIdx.x] = memory.seen[threadIdx.x];
+    if (threadIdx.x > 0) return;
+    args.counts[blockIdx.x] = memory.visible;
+    args.pairs[blockIdx.x] = memory.pairs;
+}
+
+/* Each block adds up by itself what is counted before its run: reading some of it again
+ * costs less than waiting for another block. */
+extern "C" __global__ void __launch_bounds__(GSC__SUM_BLOCK)
     gsc_sum_pieces(const __grid_constant__ gsc_k_sum_pieces args) {
     gsc__begin_kernel();
     __shared__ uint64_t warps[33];
-    uint32_t *counts = args.frame.firsts;
-    const uint32_t run = (args.pieces + 1023) / 1024 * 32;
-    const uint32_t begin = min((threadIdx.x >> 5) * run, args.pieces);
-    const uint32_t end = min(begin + run, args.pieces);
-    uint64_t pairs = 0, all_pairs, all_visible;
-    uint32_t visible = 0;
+    const uint32_t begin = blockIdx.x * args.run, end = min(begin + args.run, args.pieces);
+    uint64_t before = 0, pairs = 0, first, total;
 #pragma unroll 8
-    for (uint32_t i = begin + gsc__lane(); i < end; i += 32) {
-        visible += counts[i];
-        pairs += args.pairs[i];
+    for (uint32_t i = threadIdx.x; i < begin; i += GSC__SUM_BLOCK) before += args.counts[i];
+    (void)gsc__block_scan(before, warps, &first);
+    for (uint32_t base = begin; base < end; base += GSC__SUM_BLOCK) {
+        const uint32_t at = base + threadIdx.x;
+        const uint64_t count = at < end ? args.counts[at] : 0;
+        if (at < end) pairs += args.pairs[at];
+        const uint64_t own = gsc__block_scan(count, warps, &total);
+        if (at < end) args.frame.firsts[at] = (uint32_t)(first + own);
+        first += total;
     }
-    (void)gsc__block_scan(pairs, warps, &all_pairs);
-    uint32_t first = (uint32_t)gsc__block_scan((uint64_t)visible, warps, &all_visible);
-    first = __shfl_sync(GSC__ALL_LANES, first, 0);
-#pragma unroll 8
-    for (uint32_t i = begin; i < end; i += 32) {
-        const uint32_t at = i + gsc__lane(), count = at < end ? counts[at] : 0;
-        const uint32_t sum = gsc__warp_scan(count);
-        if (at < end) counts[at] = first + sum - count;
-        first += __shfl_sync(GSC__ALL_LANES, sum, 31);
-    }
+    (void)gsc__block_scan(pairs, warps, &total);
     if (threadIdx.x) return;
-    counts[args.pieces] = (uint32_t)all_visible;
-    args.frame.header->visible = (uint32_t)all_visible;
-    args.frame.header->intersections = all_pairs;
-}
-
-/* The Gaussian of visible number n of the block's words; counts: visible ones up to and
- * with each word. */
-static __device__ int64_t nth_seen(const uint32_t *words, const uint32_t *counts, uint32_t n) {
-    uint32_t at = 0;
-    for (uint32_t step = 16; step; step /= 2)
-        if (counts[at + step - 1] <= n) at += step;
-    if (at) n -= counts[at - 1];
-    uint32_t bit = 0, word = words[at];
-    for (uint32_t step = 16; step; step /= 2) {
-        const uint32_t below = (uint32_t)__popc(word >> bit & ((1u << step) - 1));
-        if (below <= n) {
-            n -= below;
-            bit += step;
-        }
-    }
-    return (int64_t)at * 32 + bit;
-}
-
-/* A colour that is not finite culls too.  The Gaussian is counted by now, so its record
- * stays, marked so that nothing draws it: see gsc__draws. */
-static __device__ void write_record(const gsc_k_project &args, const gsc__camera &camera, int64_t i,
-                                    uint32_t row, uint32_t to) {
-    gsc__gpu_record record;
-    gsc__projection p;
-    float radii[2] = {0, 0}, opacity;
-    uint8_t gates;
-    const int count = (args.sh_degree + 1) * (args.sh_degree + 1);
-    if (!args.colors && count <= STAGED) stage_sh(args, i, count, row);
-    (void)make_record(args, camera, i, &record, &p, radii, &opacity);
-    if (!record_color(args, camera, i, row, &record, &gates)) {
-        write_outputs(args, camera, i, false, p, radii, opacity);
-        record.rgb[0] = record.rgb[1] = 0;
-        record.rgb[2] = __int_as_float(0x7fffffff);
-        gates = 0;
-    }
-    const float4 *from = (const float4 *)&record;
-    for (int k = 0; k < 3; ++k) ((float4 *)(args.frame.records + to))[k] = from[k];
-    args.frame.depths[to] = p.point[2];
-    if (args.frame.gates) args.frame.gates[to] = gates;
-}
-
-/* A block's words are a warp's: at most 4 pieces of 8. */
-extern "C" __global__ void __launch_bounds__(GSC__RECORD_BLOCK, 6)
-    gsc_records(const __grid_constant__ gsc_k_project args) {
-    gsc__begin_kernel();
-    __shared__ gsc__camera camera;
-    __shared__ uint32_t words[32], counts[32];
-    __shared__ __align__(16) unsigned char rows[GSC__RECORD_BLOCK][ROW_BYTES];
-    const gsc__gpu_frame &frame = args.frame;
-    const uint32_t own_words = args.record_pieces * (GSC__PIECE / 32);
-    const int64_t base = (int64_t)blockIdx.x * args.record_pieces * GSC__PIECE;
-    if (threadIdx.x < 32) {
-        const int64_t at = base / 32 + threadIdx.x;
-        const bool exists = threadIdx.x < own_words && at * 32 < args.gaussians;
-        const uint32_t word = exists ? frame.seen[at] : 0;
-        words[threadIdx.x] = word;
-        counts[threadIdx.x] = gsc__warp_scan((uint32_t)__popc(word));
-    }
-    load_camera(frame, &camera);
-    if (args.plan.rounds == 1 && blockIdx.x == 0 && threadIdx.x == 0) gsc__plan_bands(args.plan);
-    const uint32_t first = frame.firsts[blockIdx.x * args.record_pieces], total = counts[31];
-    const uint32_t row = gsc__shared_address(rows[threadIdx.x]);
-    for (uint32_t n = threadIdx.x; n < total; n += GSC__RECORD_BLOCK) {
-        const int64_t i = base + nth_seen(words, counts, n);
-        if (first + n < frame.room && i < args.gaussians)
-            write_record(args, camera, i, row, first + n);
-    }
+    atomicAdd(&args.frame.header->intersections, total);
+    if (end < args.pieces) return;
+    args.frame.firsts[args.pieces] = (uint32_t)first;
+    args.frame.header->visible = (uint32_t)first;
 }
 
 extern "C" __global__ void __launch_bounds__(256)

@@ -2,11 +2,13 @@
  * to its share of the camera's.  Everything but the sums is computed again: cheaper than
  * having stored it. */
 #include "../src/splat_grad.h"
+#include "sh_rows.cuh"
 #include "steps.cuh"
 
 /* Rows of results, one a thread; before that a row holds the Gaussian's SH coefficients.
  * An odd number of 16-byte pieces, so that those of neighbours are in different banks. */
 #define ROW (GSC__RESULT_SIZE / 4)
+static_assert(ROW == GSC__SH_ROW_PIECES, "a row of coefficients has the place of one of results");
 typedef struct block_memory {
     float4 rows[GSC__UNPROJECT_BLOCK][ROW];
     gsc__camera camera;
@@ -107,43 +109,33 @@ static __device__ __forceinline__ void load_gaussian(const gsc_k_unproject &args
 
 /* ------------------------------------------------------- spherical harmonics */
 
-/* How the first 16 coefficients come to the threads; nobody reads that of degree 0. */
-enum { NONE, QUADS, WORDS };
-
-static __device__ __forceinline__ int staging_of(const gsc_k_unproject &args) {
-    if (!args.has_sh || args.sh_degree == 0) return NONE;
-    const bool quads =
-        !args.sh_dc && args.sh_coefficients % 4 == 0 && ((uint64_t)args.sh & 15) == 0;
-    return quads ? QUADS : WORDS;
+/* Nobody reads the coefficient of degree 0. */
+static __device__ __forceinline__ bool reads_sh(const gsc_k_unproject &args) {
+    return args.has_sh && args.sh_degree > 0;
 }
 
-/* Starts to copy the warp's rows, coalesced; without this every load would touch as many
- * lines as it has lanes.  Coefficient 0 may be absent. */
-static __device__ __forceinline__ void stage_sh(const gsc_k_unproject &args, int staging,
-                                                uint32_t index, uint32_t mine,
-                                                float4 (*rows)[ROW]) {
-    const uint32_t lane = gsc__lane(), shared = (uint32_t)__cvta_generic_to_shared(rows);
-    const uint32_t needed = min(3 * (args.sh_degree + 1) * (args.sh_degree + 1), 48);
-    if (staging == QUADS) {
-        uint32_t row = lane / 12, part = lane % 12;
-#pragma unroll 4
-        for (int k = 0; k < 12; ++k) {
-            const int64_t from = __shfl_sync(GSC__ALL_LANES, index, row);
-            if (mine >> row & 1 && 4 * part < needed)
-                gsc__copy16(shared + 16 * (row * ROW + part),
-                            args.sh + from * (3 * args.sh_coefficients) + 4 * part);
-            row += part >= 4 ? 3 : 2;
-            part = part >= 4 ? part - 4 : part + 8;
-        }
-    } else if (staging == WORDS) {
-        const uint32_t skip = args.sh_dc ? 3 : 0;
-        for (; mine; mine &= mine - 1) {
-            const uint32_t row = (uint32_t)__ffs((int)mine) - 1;
-            const int64_t from = __shfl_sync(GSC__ALL_LANES, index, row);
-            const float *source = args.sh + from * (3 * args.sh_coefficients);
-            for (uint32_t e = lane + 3; e < needed; e += 32)
-                gsc__copy4(shared + 16 * row * ROW + 4 * e, source + (e - skip));
-        }
+static __device__ __forceinline__ gsc__sh_rows sh_rows_of(const gsc_k_unproject &args) {
+    const uint32_t count = (uint32_t)((args.sh_degree + 1) * (args.sh_degree + 1));
+    const gsc__sh_rows rows = {args.sh, args.sh_dc, (uint32_t)args.sh_coefficients,
+                               3 * min(count, GSC__SH_ROW_COEFFICIENTS)};
+    return rows;
+}
+
+/* Starts to copy the warp's rows.  Coefficient 0 may be absent. */
+static __device__ __forceinline__ void stage_sh(const gsc_k_unproject &args, uint32_t index,
+                                                uint32_t mine, uint32_t to) {
+    const gsc__sh_rows rows = sh_rows_of(args);
+    if (gsc__sh_rows_are_wide(rows)) {
+        gsc__stage_wide_rows(rows, index, mine, to);
+        return;
+    }
+    const uint32_t skip = rows.sh_dc ? 3 : 0;
+    for (; mine; mine &= mine - 1) {
+        const uint32_t row = (uint32_t)__ffs((int)mine) - 1;
+        const int64_t from = __shfl_sync(GSC__ALL_LANES, index, row);
+        const float *source = rows.sh + from * (3 * rows.coefficients);
+        for (uint32_t e = gsc__lane() + 3; e < rows.end; e += 32)
+            gsc__copy4(to + 16 * row * GSC__SH_ROW_PIECES + 4 * e, source + (e - skip));
     }
     gsc__copy_commit();
 }
@@ -175,13 +167,13 @@ static __device__ __forceinline__ void sh_weights(const gsc_k_unproject &args, i
 
 /* Leaves the basis in the row. */
 static __device__ __forceinline__ void sh_grad(const gsc_k_unproject &args,
-                                               const gsc__camera &camera, int staging, int64_t i,
+                                               const gsc__camera &camera, int64_t i,
                                                const float mean[3], const float g[3], float4 *row,
                                                float by_mean[3]) {
     float direction[3], basis[GSC__SH_MAX_COEFFICIENTS + 3];
     const float inverse = gsc__sh_direction(mean, camera.position, direction);
     for (int k = 0; k < 3; ++k) by_mean[k] = 0;
-    if (staging != NONE) {
+    if (reads_sh(args)) {
         float weight[GSC__SH_MAX_COEFFICIENTS];
         sh_weights(args, i, row, g, weight);
         gsc__sh_mean_grad(args.sh_degree, direction, inverse, weight, by_mean);
@@ -247,8 +239,8 @@ static __device__ __forceinline__ void unproject_record(const gsc_k_unproject &a
     const uint32_t thread = mine ? threadIdx.x : 32 * warp + (uint32_t)__ffs((int)mine_lanes) - 1;
     const uint32_t index = memory->indices[thread];
     at += thread - threadIdx.x;
-    const int staging = staging_of(args);
-    stage_sh(args, staging, index, mine_lanes, memory->rows + 32 * warp);
+    if (reads_sh(args))
+        stage_sh(args, index, mine_lanes, gsc__shared_address(memory->rows[32 * warp]));
     const gsc__gpu_record record = load_record(args.frame.records + at);
     const bool drawn = gsc__draws(record.rgb[2]);
     gaussian in = {};
@@ -259,7 +251,7 @@ static __device__ __forceinline__ void unproject_record(const gsc_k_unproject &a
     for (int c = 0; c < 3; ++c) m[6 + c] = gates >> c & 1 ? m[6 + c] : 0;
     gsc__copy_wait<0>();
     __syncwarp();
-    if (args.has_sh) sh_grad(args, camera, staging, index, in.mean, m + 6, row, by_mean);
+    if (args.has_sh) sh_grad(args, camera, index, in.mean, m + 6, row, by_mean);
     row[GSC__RESULT_COLOR / 4] = make_float4(m[6], m[7], m[8], 0);
     gsc__splat_grad splat;
     gsc__gaussian_grad g;

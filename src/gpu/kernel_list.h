@@ -5,6 +5,7 @@
 #define GSC__GPU_FILES(X) \
     X(write)              \
     X(project)            \
+    X(records)            \
     X(sort)               \
     X(bins)               \
     X(blend)              \
@@ -24,7 +25,7 @@
     X(project, begin)                   \
     X(project, project)                 \
     X(project, sum_pieces)              \
-    X(project, records)                 \
+    X(records, records)                 \
     X(project, mark_visible)            \
     X(sort, sort)                       \
     X(sort, sort16)                     \

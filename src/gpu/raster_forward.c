@@ -10,9 +10,9 @@
 
 #define SIDE_MAX 65536 /* pixel numbers take 16 bits of a record */
 
-/* Pairs of each piece. */
+/* Counts and pairs of each piece. */
 static size_t project_scratch_bytes(const gsc__gpu_layout *layout) {
-    return gsc__gpu_pieces(layout->gaussians, GSC__PIECE) * sizeof(uint32_t);
+    return 2 * gsc__gpu_pieces(layout->gaussians, GSC__PIECE) * sizeof(uint32_t);
 }
 
 gsc_status gsc__gpu_raster_sizes(const gsc_context *context, const gsc__raster *raster,
@@ -98,10 +98,17 @@ static gsc_status project_frame(gsc_context *context, const gsc__raster *raster,
     gsc__gpu_frame_open(layout, buffers, index, &frame);
     GSC__TRY(begin_frame(context, raster, index, layout, &frame, stream, function));
     gsc_k_project project = project_args(raster, index, outputs, layout, &frame);
-    project.pairs = buffers->scratch;
+    project.counts = buffers->scratch;
+    project.pairs = project.counts + pieces;
     GSC__TRY(LAUNCH(project, pieces, GSC__PIECE, project));
-    const gsc_k_sum_pieces sum = {frame, buffers->scratch, pieces};
-    return LAUNCH(sum_pieces, 1, 1024, sum);
+    const uint32_t share = gsc__gpu_pieces(pieces, GSC__SUM_BLOCKS_MAX);
+    gsc_k_sum_pieces sum = {.frame = frame,
+                            .counts = project.counts,
+                            .pairs = project.pairs,
+                            .pieces = pieces,
+                            .run = gsc__gpu_pieces(share, GSC__SUM_BLOCK) * GSC__SUM_BLOCK};
+    const uint32_t blocks = pieces > 0 ? gsc__gpu_pieces(pieces, sum.run) : 1;
+    return LAUNCH(sum_pieces, blocks, GSC__SUM_BLOCK, sum);
 }
 
 /* What the cameras' headers said. */

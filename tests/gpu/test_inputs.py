@@ -8,6 +8,7 @@ from scenes import camera, cases, gaussians
 from steps import Raw, Steps, message
 
 import gsplat_c
+from gsplat_c import _arrays
 from gsplat_c._call import device_word, dtype_word
 
 CASES = dict(cases())
@@ -67,8 +68,9 @@ def test_inputs_that_are_not_dense_are_copied_by_the_package():
     loose = {k: strided(v) if isinstance(v, torch.Tensor) else v for k, v in args.items()}
     assert not loose["means"].is_contiguous()
     assert torch.equal(gsplat_c.rasterize(**loose).color, gsplat_c.rasterize(**args).color)
-    turned = {**args, "means": args["means"].t().contiguous().t()}
-    assert torch.equal(gsplat_c.rasterize(**turned).color, gsplat_c.rasterize(**args).color)
+    for name in ("means", "view"):
+        turned = {**args, name: args[name].t().contiguous().t()}
+        assert torch.equal(gsplat_c.rasterize(**turned).color, gsplat_c.rasterize(**args).color)
 
 
 class Strided(Raw):
@@ -79,7 +81,7 @@ class Strided(Raw):
         self.strides = tensor.stride()
 
 
-class StridedArrays:
+class StridedArrays(_arrays.Arrays):
     def pack(self, block, value, name, strided=False, writable=False):
         return block.tensor(name, value.address, device_word(value.device), dtype_word(2, 32),
                             value.shape, value.strides)
@@ -87,8 +89,6 @@ class StridedArrays:
 
 @pytest.mark.parametrize("name", ["opacities", "scales", "rotations", "colors", "view"])
 def test_inputs_that_are_not_dense_are_refused_by_the_library(name):
-    from gsplat_c import _arrays
-
     _arrays._adapters[Strided] = StridedArrays()
     args = to_cuda(COLORS)
     loose = strided(args[name])

@@ -2,7 +2,11 @@
 Gaussians.  The seed is printed under the table; GSPLAT_C_SEED repeats it.
 
 The two builds decide the thresholds (alpha 1/255, T 1e-4) each in its own precision: a
-pixel where they differ by a sample is left out, and gets no gradient.  There are few."""
+pixel where they differ by a sample is left out, and gets no gradient.  There are few.
+
+Where one Gaussian is most of a gradient and badly conditioned, a needle seen from close by say,
+no float32 program can be that near: about one scene in a hundred.  Then the inputs' own
+rounding is the measure."""
 
 import os
 import time
@@ -91,6 +95,17 @@ def both(args, outputs):
     return *gpu, *exact
 
 
+def rounding(exact, given, wrt, args, outputs):
+    """By how much gradients move when every input moves by up to its last bit of float32."""
+    rng = np.random.default_rng(SEED)
+    moved = {k: v * (1 + 6e-8 * rng.uniform(-1, 1, v.shape))
+             if isinstance(v, np.ndarray) and v.dtype == np.float64 else v
+             for k, v in to_double(args).items()}
+    _, saved = oracle().rasterize_forward(outputs=outputs, **moved)
+    other = oracle().rasterize_backward(saved, wrt=wrt, **to_double(given), **moved)
+    return {k: relative(getattr(other, k), getattr(exact, k)) for k in wrt}
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_images_and_gradients(name):
     args, outputs = dict(kinds(SEED))[name]
@@ -116,6 +131,12 @@ def test_images_and_gradients(name):
                        "background") if k in args] + ["means2d", "means2d_abs"]
     a = gsplat_c.rasterize_backward(gpu_saved, wrt=wrt, **to_cuda(given), **to_cuda(args))
     b = oracle().rasterize_backward(exact_saved, wrt=wrt, **to_double(given), **to_double(args))
-    for output in wrt:
-        error = relative(getattr(a, output), getattr(b, output), f"{name} d {output}")
-        assert error < LIMIT, (output, error)
+    errors = {k: relative(getattr(a, k), getattr(b, k), f"{name} d {k}") for k in wrt}
+    limits = dict.fromkeys(wrt, LIMIT)
+    if max(errors.values()) >= LIMIT:
+        limits = {k: max(LIMIT, 10 * v)
+                  for k, v in rounding(b, given, wrt, args, outputs).items()}
+        note(f"{name}: errors and limits by the rounding of the inputs: "
+             + ", ".join(f"{k} {v:.1e} {limits[k]:.1e}" for k, v in errors.items() if v >= LIMIT))
+    for output, error in errors.items():
+        assert error < limits[output], (output, error)

@@ -148,7 +148,8 @@ def rasterize(
         if device[0] == CPU or stream is not None:
             _check(_forward(handle, args, results, 0, block.stream))
         else:
-            _draw(block, handle, args, results, _Memory(block, arrays, means, device, True), None)
+            memory = _Memory(block, arrays, means, device, lends_scratch=True, keeps=False)
+            _draw(block, handle, args, results, memory, None)
         return RasterOutputs(convert(arrays, values, means, out))
 
 
@@ -230,11 +231,10 @@ def _draw(block, handle, args, results, memory, limit):
     info, stream = _INFO.pack_named(block, {}), block.stream
     _check(lib.gsc_raster_forecast(handle, args, info))
     plan = _INFO.unpack(block, info)
-    state, state_view = memory.get(plan[_STATE_BYTES])
-    scratch_bytes = plan[_SCRATCH_BYTES]
-    scratch, scratch_view = memory.scratch(scratch_bytes)
+    state_bytes, scratch_bytes = plan[_STATE_BYTES], plan[_SCRATCH_BYTES]
     if plan[_VISIBLE] and limit is None:
-        lists, lists_view = memory.get(plan[_LISTS_BYTES])
+        (state, state_view), (lists, lists_view), (scratch, scratch_view) = memory.frame(
+            state_bytes, plan[_LISTS_BYTES], scratch_bytes)
         status = lib.gsc_raster_draw(
             handle, args, _BUFFERS.pack(block, state_view, lists_view, scratch_view), results, info,
             stream)
@@ -243,6 +243,8 @@ def _draw(block, handle, args, results, memory, limit):
             return state, lists, info
         del lists  # so that what follows can have it
     else:
+        state, state_view = memory.get(state_bytes)
+        scratch, scratch_view = memory.scratch(scratch_bytes)
         _check(lib.gsc_raster_project(
             handle, args, _BUFFERS.pack(block, state_view, 0, scratch_view), results, info, stream))
     plan = _INFO.unpack(block, info)
@@ -272,17 +274,31 @@ def _need(args, function):
 class _Memory:
     """Buffers of one call in the framework's memory, beside the means."""
 
-    __slots__ = ("_block", "_arrays", "_like", "_device", "_lends_scratch")
+    __slots__ = ("_block", "_arrays", "_like", "_device", "_lends_scratch", "_keeps")
 
-    def __init__(self, block, arrays, like, device, lends_scratch):
+    def __init__(self, block, arrays, like, device, lends_scratch, keeps=True):
         self._block, self._arrays, self._like = block, arrays, like
         self._device = device_word(device)
         self._lends_scratch = lends_scratch and device[0] != CPU
+        self._keeps = keeps
 
     def get(self, size):
         """(uint8 array of that size, its view)."""
         memory = self._arrays.bytes(size, self._like)
         return memory, self._block.bytes(self._arrays.address(memory), self._device, size)
+
+    def frame(self, state, lists, scratch):
+        """The same for three sizes, the last of scratch memory.  Of one array where nothing is
+        kept, which spares the time of two before the device has work."""
+        if self._keeps or not (self._lends_scratch and scratch):
+            return self.get(state), self.get(lists), self.scratch(scratch)
+        at_lists = state + -state % 256
+        at_scratch = at_lists + lists + -lists % 256
+        memory = self._arrays.bytes(at_scratch + scratch, self._like)
+        address, view, device = self._arrays.address(memory), self._block.bytes, self._device
+        return ((memory, view(address, device, state)),
+                (memory, view(address + at_lists, device, lists)),
+                (memory, view(address + at_scratch, device, scratch)))
 
     def scratch(self, size):
         """The same for scratch memory.  None on the CPU, and on a stream that is not the
