@@ -5,7 +5,7 @@ import ctypes
 import math
 import os
 
-from gsplat_c import _lib
+from gsplat_c import _arrays, _lib
 from gsplat_c._abi import CONSTANTS
 from gsplat_c._arrays import CUDA, pack_output, principal
 from gsplat_c._call import Block, Descriptor, device_word, dtype_word
@@ -33,7 +33,7 @@ class Raw:
         self.bytes = math.prod(self.shape) * self.typecodes[dtype][1] // 8
 
 
-class _RawArrays:
+class _RawArrays(_arrays.Arrays):
     """Adapter of Raw."""
 
     def pack(self, block, value, name, strided=False, writable=False):
@@ -48,8 +48,6 @@ class _RawArrays:
 
 
 def register_raw():
-    from gsplat_c import _arrays
-
     _arrays._adapters[Raw] = _RawArrays()
 
 
