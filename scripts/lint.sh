@@ -28,7 +28,11 @@ if [ -n "$runtime" ]; then
 else
     say "no CUDA Runtime: what uses it is left out"
 fi
-find src tools examples -name '*.c' ! -path 'src/cpu/*' ! -name '*_cuda.c' | sort | tidy
+find src tools examples -name '*.c' ! -path 'src/cpu/*' ! -name '*_cuda.c' ! -name '*_windows.c' |
+    sort | tidy
+if [ -d /usr/x86_64-w64-mingw32/include ]; then
+    find src tools -name '*_windows.c' | sort | tidy --target=x86_64-w64-mingw32
+fi
 say "== doxygen"
 sh scripts/docs.sh
 say "== clippy, rustfmt, rustdoc"

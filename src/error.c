@@ -1,12 +1,16 @@
 #include "error.h"
 
+#include "system.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 
-/* A fixed buffer per thread: nothing to allocate on the failure path and nothing to
- * free.  512 bytes hold a function, a tensor's name and two shapes. */
-static _Thread_local char last_message[512];
-static _Thread_local int32_t last_cuda_code;
+/* 512 bytes hold a function, a tensor's name and two shapes. */
+typedef struct failure {
+    char message[512];
+    int32_t cuda_code;
+} failure;
+_Static_assert(sizeof(failure) <= GSC__THREAD_STORAGE_BYTES, "a thread has room for it");
 
 #define GSC__STATUSES(X)          \
     X(GSC_OK)                     \
@@ -38,21 +42,25 @@ const char *gsc_status_name(gsc_status status) {
 }
 
 const char *gsc_last_error(void) {
-    return last_message;
+    const failure *last = gsc__thread_storage();
+    return last ? last->message : "";
 }
 
 int32_t gsc_last_error_cuda(void) {
-    return last_cuda_code;
+    const failure *last = gsc__thread_storage();
+    return last ? last->cuda_code : 0;
 }
 
 /* Formats beside the buffer first, as an argument may be the last message itself. */
 static void store(int32_t cuda_code, const char *format, va_list args) GSC__PRINTF(2, 0);
 
 static void store(int32_t cuda_code, const char *format, va_list args) {
-    char text[sizeof last_message];
+    failure *last = gsc__thread_storage();
+    if (!last) return;
+    char text[sizeof last->message];
     if (vsnprintf(text, sizeof text, format, args) < 0) text[0] = '\0';
-    memcpy(last_message, text, strlen(text) + 1);
-    last_cuda_code = cuda_code;
+    memcpy(last->message, text, strlen(text) + 1);
+    last->cuda_code = cuda_code;
 }
 
 gsc_status gsc__fail(gsc_status status, const char *format, ...) {

@@ -4,7 +4,9 @@
 
 #include "gsplat_c.h"
 
-#if defined(__GNUC__)
+#if defined(_WIN32) && defined(__GNUC__) && !defined(__clang__)
+#define GSC__PRINTF(text, first) __attribute__((format(gnu_printf, text, first)))
+#elif defined(__GNUC__)
 #define GSC__PRINTF(text, first) __attribute__((format(printf, text, first)))
 #else
 #define GSC__PRINTF(text, first)

@@ -1,5 +1,6 @@
 /* Everything that depends on the operating system.  One .c file per system
- * implements it (system_posix.c); nothing else includes a system header. */
+ * implements it (system_posix.c, system_windows.c); nothing else includes a system header.
+ * Texts are UTF-8 on all of them. */
 #ifndef GSC_SYSTEM_H
 #define GSC_SYSTEM_H
 
@@ -46,6 +47,10 @@ void gsc__thread_join(gsc__thread *thread);
 /* Forgets a thread that a fork left behind in the parent. */
 void gsc__thread_abandon(gsc__thread *thread);
 
+/* This thread's own, zeros at first, gone with the thread; NULL if there is no memory. */
+enum { GSC__THREAD_STORAGE_BYTES = 520 };
+void *gsc__thread_storage(void);
+
 /* One step of a short busy wait. */
 void gsc__thread_pause(void);
 
@@ -55,6 +60,8 @@ int gsc__cpu_count(void);
 /* Bytes of memory that this process may use, as far as the system tells; 0: unknown. */
 int64_t gsc__memory_bytes(void);
 double gsc__clock_seconds(void); /* monotonic */
+/* A copy, to be freed, of an environment variable; NULL if it is not set, or empty. */
+char *gsc__environment(const char *name);
 
 /* alignment: a power of two.  NULL if there is no memory; bytes may be 0. */
 void *gsc__aligned_alloc(size_t bytes, size_t alignment);

@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <time.h>
@@ -125,6 +126,14 @@ void gsc__thread_pause(void) {
 #endif
 }
 
+/* ------------------------------------------------------------ a thread's data */
+
+/* Nothing to allocate and nothing to free. */
+void *gsc__thread_storage(void) {
+    static _Thread_local _Alignas(max_align_t) char storage[GSC__THREAD_STORAGE_BYTES];
+    return storage;
+}
+
 /* ------------------------------------------------------------------- process */
 
 int64_t gsc__process_id(void) {
@@ -194,6 +203,11 @@ double gsc__clock_seconds(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+char *gsc__environment(const char *name) {
+    const char *value = getenv(name);
+    return value && *value ? strdup(value) : NULL;
 }
 
 /* -------------------------------------------------------------------- memory */

@@ -1,5 +1,7 @@
 #include "cpu.h"
 
+#include "../system.h"
+
 #include <stdlib.h>
 
 /* The build defines GSC_HAVE_ISA_<NAME> for every instruction set that it compiled. */
@@ -61,12 +63,13 @@ static const isa isas[] = {
 enum { ISAS = sizeof isas / sizeof isas[0] };
 
 const gsc__backend *gsc__cpu_backend_choose(void) {
-    const char *widest = getenv("GSC_CPU_ISA");
+    char *widest = gsc__environment("GSC_CPU_ISA");
     const gsc__backend *chosen = isas[0].backend;
     for (int i = 0; i < ISAS; ++i) {
         if (isas[i].usable()) chosen = isas[i].backend;
         if (widest && strcmp(widest, isas[i].backend->name) == 0) break;
     }
+    free(widest);
     return chosen;
 }
 

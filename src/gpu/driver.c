@@ -111,8 +111,9 @@ static int64_t the_process; /* that opened it */
 
 static void open_the_driver(void) {
     the_process = gsc__process_id();
-    const char *path = getenv("GSC_CUDA_LIBRARY");
-    (void)gsc__driver_open(path && *path ? path : DEFAULT_LIBRARY, &the_driver, &the_failure);
+    char *path = gsc__environment("GSC_CUDA_LIBRARY");
+    (void)gsc__driver_open(path ? path : DEFAULT_LIBRARY, &the_driver, &the_failure);
+    free(path);
 }
 
 /* After a fork the driver answers CUDA_ERROR_NOT_INITIALIZED to everything. */
