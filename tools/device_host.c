@@ -18,13 +18,12 @@ static void close_host(device_memory *device) {
 
 static void *alloc_host(device_memory *device, size_t bytes) {
     (void)device;
-    size_t rounded = (bytes / ALIGNMENT + 1) * ALIGNMENT;
-    return rounded > bytes ? aligned_alloc(ALIGNMENT, rounded) : NULL;
+    return host_aligned_alloc(bytes, ALIGNMENT);
 }
 
 static void free_host(device_memory *device, void *data) {
     (void)device;
-    free(data);
+    host_aligned_free(data);
 }
 
 static bool clear_host(device_memory *device, void *data, size_t bytes) {

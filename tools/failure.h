@@ -5,7 +5,11 @@
 #include <stdbool.h>
 
 #if defined(__GNUC__)
+#if defined(_WIN32) && !defined(__clang__)
+#define FAILURE_PRINTF __attribute__((format(gnu_printf, 1, 2)))
+#else
 #define FAILURE_PRINTF __attribute__((format(printf, 1, 2)))
+#endif
 #else
 #define FAILURE_PRINTF
 #endif

@@ -1,44 +1,40 @@
-#define _XOPEN_SOURCE 700
+#define _POSIX_C_SOURCE 200809L /* fileno */
 
 #include "host.h"
 
 #include "failure.h"
+#include "host_system.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/types.h>
-#include <time.h>
-#include <unistd.h>
-
-double host_clock_ms(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
-}
-
-bool host_is_terminal(FILE *file) {
-    return isatty(fileno(file)) == 1;
-}
 
 bool host_is_directory(const char *path) {
     struct stat status;
     return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
+const char *host_file_name(const char *path) {
+    const char *name = path;
+    for (; *path; path++)
+        if (host_is_separator(*path)) name = path + 1;
+    return name;
+}
+
 bool host_make_directory(const char *path) {
-    char *prefix = strdup(path);
+    size_t length = strlen(path);
+    char *prefix = malloc(length + 1);
     if (!prefix) return fail("%s: out of memory", path);
+    memcpy(prefix, path, length + 1);
     bool made = true;
-    size_t length = strlen(prefix);
     for (size_t i = 1; made && i <= length; i++) {
-        if (prefix[i] != '/' && i != length) continue;
-        char end = prefix[i];
+        if (!host_is_separator(path[i]) && i != length) continue;
         prefix[i] = '\0';
-        made = mkdir(prefix, 0777) == 0 || errno == EEXIST;
+        made = host_make_one_directory(prefix);
         if (!made) fail("%s: cannot make this directory: %s", prefix, strerror(errno));
-        prefix[i] = end;
+        prefix[i] = path[i];
     }
     free(prefix);
     if (made && !host_is_directory(path)) return fail("%s: is not a directory", path);
@@ -46,6 +42,10 @@ bool host_make_directory(const char *path) {
 }
 
 FILE *host_open_file(const char *path, int64_t *bytes) {
+    if (host_is_directory(path)) {
+        fail("%s: is a directory", path);
+        return NULL;
+    }
     FILE *file = fopen(path, "rb");
     if (!file) {
         fail("%s: cannot open: %s", path, strerror(errno));
@@ -54,8 +54,6 @@ FILE *host_open_file(const char *path, int64_t *bytes) {
     struct stat status;
     if (fstat(fileno(file), &status) != 0) {
         fail("%s: %s", path, strerror(errno));
-    } else if (S_ISDIR(status.st_mode)) {
-        fail("%s: is a directory", path);
     } else if (!S_ISREG(status.st_mode)) {
         fail("%s: is not a regular file", path);
     } else {
@@ -101,21 +99,20 @@ static void output_release(output_file *file) {
 bool output_open(output_file *file, const char *path) {
     memset(file, 0, sizeof *file);
     if (host_is_directory(path)) return fail("%s: is a directory", path);
-    char *target = realpath(path, NULL); /* a rename would replace a symbolic link */
-    file->path = target ? target : strdup(path);
+    file->path = host_real_path(path); /* putting in place would replace a symbolic link */
     const char *opened = file->path;
     if (file->path && !is_special(path)) {
         size_t size = strlen(file->path) + 32;
         file->temporary = malloc(size);
         if (file->temporary)
-            snprintf(file->temporary, size, "%s.%ld.part", file->path, (long)getpid());
+            snprintf(file->temporary, size, "%s.%ld.part", file->path, host_process_id());
         opened = file->temporary;
     }
     if (!opened) {
         output_release(file);
         return fail("%s: out of memory", path);
     }
-    file->stream = fopen(opened, file->temporary ? "wbx" : "wb");
+    file->stream = file->temporary ? host_create_file(opened) : fopen(opened, "wb");
     if (file->stream) return true;
     fail("%s: cannot write: %s", path, strerror(errno));
     output_release(file);
@@ -127,7 +124,7 @@ bool output_close(output_file *file, bool complete) {
     if (fclose(file->stream) != 0 && done)
         done = fail("%s: cannot write: %s", file->path, strerror(errno));
     if (file->temporary) {
-        if (done && rename(file->temporary, file->path) != 0)
+        if (done && !host_replace_file(file->temporary, file->path))
             done = fail("%s: cannot put the file in place: %s", file->path, strerror(errno));
         if (!done) remove(file->temporary);
     }

@@ -7,9 +7,17 @@
 #include <stdint.h>
 #include <stdio.h>
 
+/* Texts are UTF-8, as arguments, in paths and on terminals. */
+void host_use_utf8(void);
 double host_clock_ms(void); /* monotonic */
 bool host_is_terminal(FILE *file);
+void *host_aligned_alloc(size_t bytes, size_t alignment);
+void host_aligned_free(void *data);
+
 bool host_is_directory(const char *path);
+bool host_is_separator(char c);
+/* What follows the last separator. */
+const char *host_file_name(const char *path);
 /* Makes the directory and its parents; one that is there already is fine. */
 bool host_make_directory(const char *path);
 

@@ -1,6 +1,7 @@
 /* gsplat-c: renders, describes and times trained Gaussian scenes from the shell. */
 #include "commands.h"
 #include "failure.h"
+#include "host.h"
 
 #include "gsplat_c.h"
 
@@ -52,6 +53,7 @@ static int run(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
+    host_use_utf8();
     int code = run(argc, argv);
     if ((fflush(stdout) != 0 || ferror(stdout)) && code == EXIT_OK) {
         fail("cannot write to standard output: %s", strerror(errno));

@@ -34,9 +34,8 @@ static bool ends_with(const char *text, size_t length, const char *end) {
 
 /* Length of a path without its last extension. */
 static size_t stem_length(const char *path) {
-    const char *name = strrchr(path, '/');
-    const char *dot = strrchr(name ? name : path, '.');
-    return dot && dot > (name ? name + 1 : path) ? (size_t)(dot - path) : strlen(path);
+    const char *name = host_file_name(path), *dot = strrchr(name, '.');
+    return dot && dot > name ? (size_t)(dot - path) : strlen(path);
 }
 
 /* Image names come from a file: whatever they hold, the picture stays in its directory
@@ -81,19 +80,18 @@ bool output_paths_open(output_paths *paths, const char *output, const char *scen
     bool several = cameras->count > 1;
     char *named = NULL; /* after the scene */
     if (!output) {
-        const char *name = strrchr(scene_path, '/');
-        name = name ? name + 1 : scene_path;
+        const char *name = host_file_name(scene_path);
         output = named = format_text("%.*s.png", (int)stem_length(name), name);
         if (!named) return false;
     }
     size_t length = strlen(output);
-    bool directory = host_is_directory(output) || output[length - 1] == '/' ||
-                     (several && !ends_with(output, length, ".png"));
+    bool ends_open = length > 0 && host_is_separator(output[length - 1]);
+    bool directory =
+        host_is_directory(output) || ends_open || (several && !ends_with(output, length, ".png"));
     bool good = true;
     if (directory) {
         good = host_make_directory(output);
-        const char *slash = output[length - 1] == '/' ? "" : "/";
-        if (good) paths->base = format_text("%s%s", output, slash);
+        if (good) paths->base = format_text("%s%s", output, ends_open ? "" : "/");
     } else if (several) {
         paths->base = format_text("%.*s-", (int)(length - strlen(".png")), output);
     } else {

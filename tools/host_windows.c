@@ -1,0 +1,67 @@
+#define WIN32_LEAN_AND_MEAN
+
+#include "host.h"
+#include "host_system.h"
+
+#include <direct.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <io.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <windows.h>
+
+/* gsplat-c.manifest makes UTF-8 the code page of arguments and paths; the console has its own. */
+void host_use_utf8(void) {
+    SetConsoleOutputCP(CP_UTF8);
+}
+
+double host_clock_ms(void) {
+    LARGE_INTEGER ticks, frequency;
+    QueryPerformanceCounter(&ticks);
+    QueryPerformanceFrequency(&frequency);
+    return (double)ticks.QuadPart * 1e3 / (double)frequency.QuadPart;
+}
+
+bool host_is_terminal(FILE *file) {
+    DWORD mode; /* _isatty takes the null device for one */
+    return GetConsoleMode((HANDLE)_get_osfhandle(_fileno(file)), &mode) != 0;
+}
+
+void *host_aligned_alloc(size_t bytes, size_t alignment) {
+    return _aligned_malloc(bytes ? bytes : 1, alignment);
+}
+
+void host_aligned_free(void *data) {
+    _aligned_free(data);
+}
+
+bool host_is_separator(char c) {
+    return c == '/' || c == '\\';
+}
+
+long host_process_id(void) {
+    return (long)GetCurrentProcessId();
+}
+
+bool host_make_one_directory(const char *path) {
+    if (path[0] && path[strlen(path) - 1] == ':') return true; /* a drive */
+    return _mkdir(path) == 0 || errno == EEXIST;
+}
+
+char *host_real_path(const char *path) {
+    return _fullpath(NULL, path, 0);
+}
+
+FILE *host_create_file(const char *path) {
+    int file = _open(path, _O_CREAT | _O_EXCL | _O_WRONLY | _O_BINARY, _S_IREAD | _S_IWRITE);
+    return file < 0 ? NULL : _fdopen(file, "wb");
+}
+
+bool host_replace_file(const char *from, const char *to) {
+    if (MoveFileExA(from, to, MOVEFILE_REPLACE_EXISTING)) return true;
+    errno = EACCES;
+    return false;
+}
