@@ -2,6 +2,8 @@
 
 #include "limits.h"
 
+#include <inttypes.h>
+
 gsc_status gsc__begin(const char *function, gsc_context *context, void *stream,
                       gsc__checker *checker) {
     if (!context) {
@@ -9,7 +11,8 @@ gsc_status gsc__begin(const char *function, gsc_context *context, void *stream,
     }
     if (stream && context->device.device_type == kDLCPU) {
         return gsc__fail(GSC_ERROR_INVALID_ARGUMENT,
-                         "%s: stream is %p, expected NULL on a CPU context", function, stream);
+                         "%s: stream is 0x%" PRIxPTR ", expected NULL on a CPU context", function,
+                         (uintptr_t)stream);
     }
     *checker = (gsc__checker){.function = function, .device = context->device};
     return GSC_OK;

@@ -20,7 +20,7 @@ enum {
     INVALID_HANDLE = 400,
     NOT_FOUND = 500
 };
-enum { DEVICES = 8, STACK = 16, LIBRARY_MAGIC = 0x11b };
+enum { DEVICES = 8, STACK = 16, LIBRARY_MAGIC = 0x11b, ALIGNMENT = 512 };
 
 typedef struct library {
     int magic;
@@ -303,16 +303,25 @@ CALL(cuLaunchKernelEx, const struct launch_config *config, void *function, void 
 
 static result allocate(void **data, size_t bytes, int *counter) {
     if (bytes == 0) return INVALID_VALUE;
-    if (posix_memalign(data, 512, bytes) != 0) return OUT_OF_MEMORY;
+    char *block = malloc(bytes + 2 * ALIGNMENT);
+    if (!block) return OUT_OF_MEMORY;
+    *data = block + 2 * ALIGNMENT - (uintptr_t)block % ALIGNMENT;
+    memcpy((char *)*data - sizeof block, &block, sizeof block); /* for release */
     memset(*data, 0, bytes); /* what no kernel writes is the same in every run */
     add(counter, 1);
     return 0;
 }
 
-static result release(void *data, int *counter) {
-    free(data);
+static result release(void *block, int *counter) {
+    free(block);
     add(counter, -1);
     return 0;
+}
+
+static result release_memory(void *data, int *counter) {
+    void *block = NULL;
+    if (data) memcpy(&block, (char *)data - sizeof block, sizeof block);
+    return release(block, counter);
 }
 
 CALL(cuMemAlloc_v2, pointer *data, size_t bytes) {
@@ -325,7 +334,7 @@ CALL(cuMemAlloc_v2, pointer *data, size_t bytes) {
 
 CALL(cuMemFree_v2, pointer data) {
     NEEDS_CONTEXT();
-    return release((void *)(uintptr_t)data, &notes.blocks);
+    return release_memory((void *)(uintptr_t)data, &notes.blocks);
 }
 
 /* A pool of device memory: 88 bytes that say pinned, on a device. */
@@ -370,7 +379,7 @@ CALL(cuMemAllocFromPoolAsync, pointer *data, size_t bytes, fake_pool *pool, void
 CALL(cuMemFreeAsync, pointer data, void *stream) {
     NEEDS_CONTEXT();
     notes.stream = stream;
-    return release((void *)(uintptr_t)data, &notes.async_blocks);
+    return release_memory((void *)(uintptr_t)data, &notes.async_blocks);
 }
 
 CALL(cuMemHostAlloc, void **data, size_t bytes, unsigned flags) {
@@ -381,7 +390,7 @@ CALL(cuMemHostAlloc, void **data, size_t bytes, unsigned flags) {
 
 CALL(cuMemFreeHost, void *data) {
     NEEDS_CONTEXT();
-    return release(data, &notes.pinned);
+    return release_memory(data, &notes.pinned);
 }
 
 CALL(cuMemsetD8Async, pointer data, unsigned char value, size_t count, void *stream) {

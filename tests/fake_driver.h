@@ -3,6 +3,7 @@
 #ifndef TESTS_FAKE_DRIVER_H
 #define TESTS_FAKE_DRIVER_H
 
+#include "environment.h"
 #include "fake_cuda.h"
 #include "views.h"
 

@@ -1,6 +1,7 @@
 #include "image_tensor.h"
 
 #include "../src/real.h"
+#include "../src/system.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -125,13 +126,13 @@ static void *counted_alloc(void *user, size_t bytes, size_t alignment, DLDevice 
     (void)user, (void)device, (void)stream;
     if (bytes > image_memory_left) return NULL;
     image_memory_left -= bytes;
-    return aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+    return gsc__aligned_alloc(bytes, alignment);
 }
 
 static void counted_free(void *user, void *data, size_t bytes, DLDevice device, void *stream) {
     (void)user, (void)device, (void)stream;
     image_memory_left += bytes;
-    free(data);
+    gsc__aligned_free(data);
 }
 
 gsc_context *image_context(int threads, bool counted) {

@@ -5,6 +5,7 @@
 #include "views.h"
 
 #include "../src/context.h"
+#include "../src/system.h"
 
 #include <stdlib.h>
 
@@ -214,7 +215,7 @@ static inline void *count_alloc(void *user, size_t bytes, size_t alignment, DLDe
     if (heap.fail_from && heap.allocations >= heap.fail_from) return NULL;
     ++heap.blocks;
     heap.bytes += bytes;
-    char *block = aligned_alloc(256, (bytes + 511) / 256 * 256);
+    char *block = gsc__aligned_alloc(bytes + 256, 256);
     return block + heap.misalign;
 }
 
@@ -224,7 +225,7 @@ static inline void count_free(void *user, void *data, size_t bytes, DLDevice dev
     assert_null(stream);
     --heap.blocks;
     heap.bytes -= bytes;
-    free((char *)data - heap.misalign);
+    gsc__aligned_free((char *)data - heap.misalign);
 }
 
 /* -------------------------------------------------------------------- set-up */

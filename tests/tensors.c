@@ -1,6 +1,7 @@
 #include "tensors.h"
 
 #include "real.h"
+#include "system.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -23,7 +24,7 @@ static tensor *add(tensors *set, int ndim, const int64_t *shape, size_t element)
         t->count *= (size_t)shape[i];
     }
     size_t bytes = t->count * element + GUARD;
-    t->memory = aligned_alloc(256, (bytes + 255) / 256 * 256);
+    t->memory = gsc__aligned_alloc(bytes, 256);
     if (!t->memory) {
         fprintf(stderr, "no memory for %zu bytes\n", bytes);
         exit(EXIT_FAILURE);
@@ -98,6 +99,6 @@ bool tensors_guarded(const tensors *set) {
 }
 
 void tensors_free(tensors *set) {
-    for (int i = 0; i < set->count; i++) free(set->items[i].memory);
+    for (int i = 0; i < set->count; i++) gsc__aligned_free(set->items[i].memory);
     set->count = 0;
 }

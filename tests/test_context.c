@@ -1,6 +1,7 @@
 #define _DEFAULT_SOURCE /* setenv */
 /* Creating contexts: versions, devices, threads, allocator, log. */
 
+#include "environment.h"
 #include "views.h"
 
 #include "../src/cpu/cpu.h"
@@ -139,7 +140,7 @@ static void *heap_alloc(void *user, size_t bytes, size_t alignment, DLDevice dev
     if (h->refuse) return NULL;
     ++h->blocks;
     h->bytes += bytes;
-    return aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+    return gsc__aligned_alloc(bytes, alignment);
 }
 
 static void heap_free(void *user, void *data, size_t bytes, DLDevice device, void *stream) {
@@ -148,7 +149,7 @@ static void heap_free(void *user, void *data, size_t bytes, DLDevice device, voi
     (void)stream;
     --h->blocks;
     h->bytes -= bytes;
-    free(data);
+    gsc__aligned_free(data);
 }
 
 static void own_memory_is_aligned(void **state) {

@@ -6,6 +6,7 @@
 #define GSC_ISA baseline
 #endif
 #include "../src/cpu/hilbert.h"
+#include "../src/system.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -34,7 +35,7 @@ static void *allocate(int64_t count, size_t size) {
 /* The order of points [count, 3] and the number of finite ones; to be freed. */
 static uint32_t *order_of(int threads, const gsc_real *points, int64_t count, int64_t *finite) {
     gsc__pool *pool = gsc__pool_create(threads);
-    void *scratch = aligned_alloc(64, gsc__sort_scratch_bytes(threads));
+    void *scratch = gsc__aligned_alloc(gsc__sort_scratch_bytes(threads), 64);
     uint64_t *keys = allocate(2 * count, sizeof *keys);
     uint32_t *values = allocate(2 * count, sizeof *values);
     gsc__pairs64 order = {keys, keys + count, values, values + count};
@@ -43,7 +44,7 @@ static uint32_t *order_of(int threads, const gsc_real *points, int64_t count, in
     memcpy(result, order.values, (size_t)count * sizeof *result);
     free(values);
     free(keys);
-    free(scratch);
+    gsc__aligned_free(scratch);
     gsc__pool_destroy(pool);
     return result;
 }

@@ -2,12 +2,13 @@
 #include "clouds.h"
 #include "gsplat_c.h"
 
+#include "../src/system.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <cmocka.h>
 
@@ -238,17 +239,11 @@ static void same_bits_for_any_threads(void **state) {
     }
 }
 
-static double seconds(void) {
-    struct timespec now;
-    timespec_get(&now, TIME_UTC);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 static double time_of(gsc_context *context, cloud_fn *fn, int64_t n) {
     float *points = cloud(fn, n);
-    double start = seconds();
+    double start = gsc__clock_seconds();
     answer a = find(context, points, n, NULL, 0, 3, false);
-    double taken = seconds() - start;
+    double taken = gsc__clock_seconds() - start;
     free_answer(&a);
     free(points);
     return taken;

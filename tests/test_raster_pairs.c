@@ -1,6 +1,8 @@
 /* Frames with more pairs of a tile and a splat than 32 bits can count. */
 #include "views.h"
 
+#include "../src/system.h"
+
 #include <stdlib.h>
 
 #include "gsplat_c.h"
@@ -74,7 +76,7 @@ static void assert_counts(gsc_context *context, int64_t n) {
     crowd_make(&c, n);
     GSC_INIT(gsc_raster_info, info);
     expect_ok(gsc_raster_sizes(context, &c.args, &info));
-    void *state = aligned_alloc(256, (info.state_bytes + 255) / 256 * 256);
+    void *state = gsc__aligned_alloc(info.state_bytes, 256);
     assert_non_null(state);
     bytes_view(&state_view, state, info.state_bytes);
     GSC_INIT(gsc_raster_buffers, buffers);
@@ -84,7 +86,7 @@ static void assert_counts(gsc_context *context, int64_t n) {
     assert_true(info.intersections == n * TILES);
     assert_true(info.intersections_bytes == (size_t)(n * TILES) * 4);
     assert_true(info.intersections_min_bytes == (size_t)n * 4);
-    free(state);
+    gsc__aligned_free(state);
     crowd_free(&c);
 }
 

@@ -6,6 +6,7 @@
 #define GSC_ISA baseline
 #endif
 #include "../src/cpu/sort.h"
+#include "../src/system.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -38,7 +39,7 @@ static void check64(int threads, int64_t n, int bits, uint64_t clear) {
         values[0][i] = (uint32_t)i;
     }
     gsc__pool *pool = gsc__pool_create(threads);
-    void *scratch = aligned_alloc(64, gsc__sort_scratch_bytes(threads));
+    void *scratch = gsc__aligned_alloc(gsc__sort_scratch_bytes(threads), 64);
     gsc__pairs64 pairs = {keys[0], keys[1], values[0], values[1]};
     gsc__sort_pairs64(pool, &pairs, n, bits, scratch);
     assert_true(pairs.keys == keys[0] || pairs.keys == keys[1]);
@@ -49,7 +50,7 @@ static void check64(int threads, int64_t n, int bits, uint64_t clear) {
         assert_true(pairs.keys[i - 1] <= pairs.keys[i]);
         if (pairs.keys[i - 1] == pairs.keys[i]) assert_true(pairs.values[i - 1] < pairs.values[i]);
     }
-    free(scratch);
+    gsc__aligned_free(scratch);
     gsc__pool_destroy(pool);
     for (int side = 0; side < 2; ++side) free(keys[side]), free(values[side]);
     free(original);
@@ -64,7 +65,7 @@ static void check32(int threads, int64_t n, int bits, uint32_t clear) {
         values[0][i] = (uint32_t)i;
     }
     gsc__pool *pool = gsc__pool_create(threads);
-    void *scratch = aligned_alloc(64, gsc__sort_scratch_bytes(threads));
+    void *scratch = gsc__aligned_alloc(gsc__sort_scratch_bytes(threads), 64);
     gsc__pairs32 pairs = {keys[0], keys[1], values[0], values[1]};
     gsc__sort_pairs32(pool, &pairs, n, bits, scratch);
     for (int64_t i = 0; i < n; ++i) {
@@ -74,7 +75,7 @@ static void check32(int threads, int64_t n, int bits, uint32_t clear) {
         assert_true(pairs.keys[i - 1] <= pairs.keys[i]);
         if (pairs.keys[i - 1] == pairs.keys[i]) assert_true(pairs.values[i - 1] < pairs.values[i]);
     }
-    free(scratch);
+    gsc__aligned_free(scratch);
     gsc__pool_destroy(pool);
     for (int side = 0; side < 2; ++side) free(keys[side]), free(values[side]);
     free(original);

@@ -1,6 +1,6 @@
-#define _POSIX_C_SOURCE 200809L
-
 #include "tensor.h"
+
+#include "../../src/system.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,16 +18,16 @@ static _Noreturn void broken(const char *what) {
 /* -------------------------------------------------------------------- memory */
 
 void *fuzz_allocate(fuzz_memory *memory, size_t bytes) {
-    void *block;
     if (memory->block_count == FUZZ_BLOCKS) broken("too many blocks for one input");
-    if (posix_memalign(&block, 256, bytes ? bytes : 1) != 0) broken("out of memory");
+    void *block = gsc__aligned_alloc(bytes, 256);
+    if (!block) broken("out of memory");
     memset(block, 0, bytes ? bytes : 1);
     memory->last_bytes = bytes;
     return memory->blocks[memory->block_count++] = block;
 }
 
 void fuzz_free(fuzz_memory *memory) {
-    for (int i = 0; i < memory->block_count; i++) free(memory->blocks[i]);
+    for (int i = 0; i < memory->block_count; i++) gsc__aligned_free(memory->blocks[i]);
     memory->block_count = memory->output_count = 0;
 }
 
@@ -194,10 +194,10 @@ void *fuzz_struct(fuzz_input *input, fuzz_memory *memory, const void *descriptor
 static int allowed_allocations, live_allocations;
 
 static void *take(void *user, size_t bytes, size_t alignment, DLDevice device, void *stream) {
-    void *block;
     (void)user, (void)device, (void)stream;
     if (allowed_allocations-- <= 0 || bytes > (size_t)1 << 28) return NULL;
-    if (posix_memalign(&block, alignment, bytes ? bytes : 1) != 0) return NULL;
+    void *block = gsc__aligned_alloc(bytes, alignment);
+    if (!block) return NULL;
     memset(block, 0xa5, bytes); /* nothing may count on zeros */
     live_allocations++;
     return block;
@@ -206,7 +206,7 @@ static void *take(void *user, size_t bytes, size_t alignment, DLDevice device, v
 static void give(void *user, void *data, size_t bytes, DLDevice device, void *stream) {
     (void)user, (void)bytes, (void)device, (void)stream;
     live_allocations--;
-    free(data);
+    gsc__aligned_free(data);
 }
 
 gsc_context *fuzz_context(fuzz_input *input) {

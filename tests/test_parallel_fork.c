@@ -1,0 +1,100 @@
+#define _DEFAULT_SOURCE /* usleep, fork */
+/* The thread pool in a child of fork. */
+
+#include "meeting.h"
+#include "views.h"
+
+#include "../src/parallel.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* What a child does with the pool that it inherited; its exit status. */
+static int use_in_child(gsc__pool *pool) {
+    for (int repeat = 0; repeat < 3; ++repeat) {
+        meeting m = {.wanted = 3};
+        gsc__parallel_for(pool, 3, 1, meet, &m);
+        if (m.failed) return 1;
+    }
+    gsc__pool_destroy(pool);
+    return 0;
+}
+
+/* ThreadSanitizer does not support threads in a child of fork. */
+static void skip_under_thread_sanitizer(void) {
+#if defined(__SANITIZE_THREAD__)
+    skip();
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+    skip();
+#endif
+#endif
+}
+
+static void expect_child_success(pid_t child) {
+    int status = -1;
+    assert_true(child > 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static void child_of_fork_starts_its_own(void **state) {
+    (void)state;
+    skip_under_thread_sanitizer();
+    gsc__pool *pool = gsc__pool_create(3);
+    meeting before = {.wanted = 3}, after = {.wanted = 3};
+    gsc__parallel_for(pool, 3, 1, meet, &before);
+    pid_t child = fork();
+    if (child == 0) _exit(use_in_child(pool));
+    expect_child_success(child);
+    gsc__parallel_for(pool, 3, 1, meet, &after);
+    assert_false(after.failed);
+    gsc__pool_destroy(pool);
+}
+
+typedef struct hold {
+    gsc__pool *pool;
+    atomic_bool holds, release;
+} hold;
+
+static void hold_piece(void *arg, int64_t begin, int64_t end, int thread) {
+    hold *h = arg;
+    (void)begin;
+    (void)end;
+    (void)thread;
+    atomic_store(&h->holds, true);
+    while (!atomic_load(&h->release)) usleep(100);
+}
+
+static void hold_pool(void *arg) {
+    hold *h = arg;
+    gsc__parallel_for(h->pool, 3, 1, hold_piece, h);
+}
+
+/* The parent's holder does not exist in the child, and its mark must not count there. */
+static void child_of_fork_amid_a_call(void **state) {
+    (void)state;
+    skip_under_thread_sanitizer();
+    hold h = {.pool = gsc__pool_create(3)};
+    gsc__thread *holder = gsc__thread_start(hold_pool, &h);
+    assert_non_null(holder);
+    while (!atomic_load(&h.holds)) usleep(100);
+    pid_t child = fork();
+    if (child == 0) _exit(use_in_child(h.pool));
+    expect_child_success(child);
+    atomic_store(&h.release, true);
+    gsc__thread_join(holder);
+    meeting after = {.wanted = 3};
+    gsc__parallel_for(h.pool, 3, 1, meet, &after);
+    assert_false(after.failed);
+    gsc__pool_destroy(h.pool);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(child_of_fork_starts_its_own),
+        cmocka_unit_test(child_of_fork_amid_a_call),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
