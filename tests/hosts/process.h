@@ -1,4 +1,4 @@
-/* What Linux tells of this process. */
+/* What the system tells of this process. */
 #ifndef TESTS_PROCESS_H
 #define TESTS_PROCESS_H
 
@@ -11,7 +11,12 @@ int process_threads(void);
 int process_threads_settle(int expected);
 /* Whether a file is mapped; symbolic links in path are followed. */
 bool process_maps(const char *path);
+#if defined(_WIN32)
+/* Handles of the system's that are open; -1 if it does not say. */
+int process_handles(void);
+#else
 /* Waits for a child.  Its exit status; -1 if it was killed, or hung and is killed now. */
 int process_wait(int child);
+#endif
 
 #endif

@@ -1,0 +1,24 @@
+/* A plugin as C++ makes them by a global object: when it is unloaded, with the loader's lock
+ * held, it frees the context that it has. */
+#include "gsplat_c.h"
+
+#include <windows.h>
+
+typedef void free_fn(gsc_context *context);
+
+static gsc_context *kept;
+static free_fn *free_kept;
+
+__declspec(dllexport) void plugin_keep(gsc_context *context, free_fn *free_context);
+void plugin_keep(gsc_context *context, free_fn *free_context) {
+    kept = context;
+    free_kept = free_context;
+}
+
+BOOL WINAPI DllMain(HINSTANCE module, DWORD reason, void *reserved);
+BOOL WINAPI DllMain(HINSTANCE module, DWORD reason, void *reserved) {
+    (void)module;
+    (void)reserved;
+    if (reason == DLL_PROCESS_DETACH && kept) free_kept(kept);
+    return TRUE;
+}
