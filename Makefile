@@ -1,11 +1,12 @@
 # The front door.  Everything here calls a script or meson; nothing is built by make.
 .POSIX:
-.PHONY: help demo test test-gpu bench bench-gpu wheel docs sanitize coverage lint format setup clean
+.PHONY: help demo test test-gpu windows bench bench-gpu wheel docs sanitize coverage lint format setup clean
 
 help:
 	@echo 'make demo      renders demo.png; SCENE=file.ply [CAMERAS=cameras.json] for a trained scene'
 	@echo 'make test      builds and runs all tests'
 	@echo 'make test-gpu  runs the GPU tests on the library that make test built'
+	@echo 'make windows   the DLL and the command for Windows, and their tests under Wine'
 	@echo 'make bench     times rendering; ARGS="..." are passed to gsplat-c bench'
 	@echo 'make bench-gpu times everything on a GPU stage by stage; ARGS="..." for bench/gpu.py'
 	@echo 'make wheel     the Python wheels and the source distribution, into dist/'
@@ -29,6 +30,10 @@ test:
 
 test-gpu:
 	@sh scripts/test_gpu.sh
+
+windows:
+	@sh scripts/setup.sh windows
+	@sh scripts/windows.sh
 
 bench:
 	@sh scripts/setup.sh demo
@@ -64,5 +69,5 @@ setup:
 	@sh scripts/setup.sh test
 
 clean:
-	rm -rf build build-sanitize build-coverage build-lint build-wheel build-docs dist demo.png \
+	rm -rf build build-windows build-windows-libraries build-sanitize build-coverage build-lint build-wheel build-docs dist demo.png \
 		bindings/rust/target

@@ -7,6 +7,8 @@
 #   scripts/setup.sh lint     the same as demo, clang, clang-format, clang-tidy, doxygen and
 #                             cargo, and .venv with the CUDA Runtime
 #   scripts/setup.sh coverage the same as demo, cmocka, gcovr, and .venv with NVRTC
+#   scripts/setup.sh windows  the same as demo, mingw-w64, Wine, clang and LLVM's linker, and .venv
+#                             with NVRTC
 #   scripts/setup.sh docs     doxygen and Python
 #   scripts/setup.sh wheel    compiler, meson, ninja, and .venv with NVRTC
 #
@@ -24,8 +26,8 @@
 
 purpose=${1:-test}
 case $purpose in
-demo | test | lint | coverage | docs | wheel) ;;
-*) die "unknown purpose '$purpose'; one of demo, test, lint, coverage, docs, wheel" ;;
+demo | test | lint | coverage | windows | docs | wheel) ;;
+*) die "unknown purpose '$purpose'; one of demo, test, lint, coverage, windows, docs, wheel" ;;
 esac
 
 have() { command -v "$1" >/dev/null 2>&1; }
@@ -60,6 +62,17 @@ missing_packages() {
         have gcovr || echo gcovr
         have_venv || echo python3-venv
         ;;
+    windows)
+        have x86_64-w64-mingw32-gcc || echo gcc-mingw-w64-x86-64-posix
+        have x86_64-w64-mingw32-g++ || echo g++-mingw-w64-x86-64-posix
+        [ -e /usr/x86_64-w64-mingw32/lib/libz.a ] || echo libz-mingw-w64-dev
+        have wine64 || [ -x /usr/lib/wine/wine64 ] || echo wine64
+        have dpkg-source || echo dpkg-dev
+        have clang || echo clang
+        have lld-link || echo lld
+        have llvm-dlltool || echo llvm
+        have_venv || echo python3-venv
+        ;;
     test)
         have_module cmocka || echo libcmocka-dev
         have readelf || echo binutils
@@ -88,6 +101,7 @@ Install these by your system's own means, then run the command again:
   make lint    clang, clang-format, clang-tidy and doxygen
   make docs    doxygen alone, and Python
   make coverage  cmocka with its headers, gcovr
+  make windows gcc and g++ of mingw-w64, zlib for it, Wine, clang, lld, LLVM's dlltool
   make test, make lint  cargo 1.88 or newer, with clippy and rustfmt, for the Rust crates
 Fedora:      gcc meson ninja-build pkgconf cjson-devel libpng-devel libcmocka-devel gcc-c++
              cmake valgrind libabigail clang clang-tools-extra doxygen
@@ -229,7 +243,7 @@ test | lint) install_cargo || say "no cargo 1.88 or newer: the Rust crates are l
 esac
 case $purpose in
 test) install_python_packages ;;
-coverage) install_nvrtc || say "NVRTC could not be installed: src/gpu is left out" >&2 ;;
+coverage | windows) install_nvrtc || say "NVRTC could not be installed: for the CPU only" >&2 ;;
 wheel) install_nvrtc ;;
 lint) install_cuda_runtime || say "the CUDA Runtime could not be installed" >&2 ;;
 esac

@@ -1,7 +1,7 @@
 #!/bin/sh
 # scripts/windows-libraries.sh FOLDER: cJSON, libpng and cmocka for Windows, which Debian has no
-# packages of, from its source packages; static, with .pc files in FOLDER/lib/pkgconfig.  zlib
-# is a package.  Quick when they are there.
+# packages of, from its source packages, static.  zlib is a package.  FOLDER/meson.ini tells
+# meson where they are.  Quick when they are there.
 folder=$(mkdir -p "$1" && cd "$1" && pwd)
 . "$(dirname "$0")/common.sh"
 
@@ -10,14 +10,15 @@ stamp="$folder/stamp"
 key=$(cksum <scripts/windows-libraries.sh)
 [ "$(cat "$stamp" 2>/dev/null || true)" != "$key" ] || exit 0
 command -v apt-get >/dev/null ||
-    die "no apt-get: give the libraries' .pc files to meson by -Dpkg_config_path"
+    die "no apt-get: build the libraries by other means, and write a $folder/meson.ini"
 
 # The system's own sources once more, as source packages, in lists of their own.
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 mkdir -p "$scratch/sources" "$scratch/lists/partial" "$scratch/cache/archives/partial"
-apt-get indextargets --format '$(ORIGIN) $(SOURCESENTRY)' 'Created-By: Packages' |
-    sed -n 's/^\(Debian\|Ubuntu\) \(.*\):[0-9]*$/\2/p' | sort -u | while read -r file; do
+apt-get indextargets --format '$(ORIGIN) $(REPO_URI) $(SOURCESENTRY)' 'Created-By: Packages' |
+    grep -iE '^[^/]*(debian|ubuntu)|/(debian|ubuntu)' | sed 's/.* //; s/:[0-9]*$//' | sort -u |
+    while read -r file; do
         sed 's/^Types:.*/Types: deb-src/; s/^deb /deb-src /' "$file" \
             >"$scratch/sources/$(basename "$file")"
     done
@@ -49,7 +50,8 @@ archive() {
     shift 2
     mkdir -p "$scratch/$name"
     # shellcheck disable=SC2086 # flags are a list of words
-    (cd "$scratch/$name" && $target-gcc -O2 -w $flags -c "$@" && $target-ar rcs "$folder/lib/lib$name.a" *.o)
+    (cd "$scratch/$name" && $target-gcc -O2 -w $flags -c "$@" &&
+        $target-ar rcs "$folder/lib/lib$name.a" ./*.o)
 }
 # describe MODULE NAME "MODULES NEEDED" FLAGS
 describe() {
@@ -81,4 +83,10 @@ done
 archive cmocka "-DHAVE_CONFIG_H -DCMOCKA_STATIC -I$scratch -Iinclude -I$PWD/include" "$PWD/src/cmocka.c"
 describe cmocka cmocka '' -DCMOCKA_STATIC
 
+cat >"$folder/meson.ini" <<INI
+[binaries]
+pkgconfig = 'pkg-config'
+[properties]
+pkg_config_libdir = ['$folder/lib/pkgconfig', '/usr/$target/lib/pkgconfig']
+INI
 printf '%s\n' "$key" >"$stamp"
