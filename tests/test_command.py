@@ -83,7 +83,7 @@ def test_names_from_outside(scene, tmp_path):
     write_cameras(tmp_path / "c.json", *map(camera, names))
     out = call("render", scene, "--cameras", "c.json", "--camera", "all", "-o", "d")
     pictures = sorted(p.name for p in (tmp_path / "d").iterdir())
-    assert pictures == ["?[31m-00003.png", "_._up-00000.png", "same-00001.png", "same-00002.png"]
+    assert pictures == ["_._up-00000.png", "_[31m-00003.png", "same-00001.png", "same-00002.png"]
     assert "\x1b" not in out
 
 

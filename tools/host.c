@@ -11,11 +11,6 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
-bool host_is_directory(const char *path) {
-    struct stat status;
-    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
-}
-
 const char *host_file_name(const char *path) {
     const char *name = path;
     for (; *path; path++)

@@ -31,6 +31,11 @@ void host_aligned_free(void *data) {
     free(data);
 }
 
+bool host_is_directory(const char *path) {
+    struct stat status;
+    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
 bool host_is_separator(char c) {
     return c == '/';
 }

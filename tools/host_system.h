@@ -8,7 +8,8 @@
 long host_process_id(void);
 /* True also if something of that name is there already. */
 bool host_make_one_directory(const char *path);
-/* Where a path leads; a copy of it if nothing is there.  To be freed, NULL without memory. */
+/* Where a path of symbolic links leads; a copy of it if nothing is there, or where these are
+ * rare.  To be freed, NULL without memory. */
 char *host_real_path(const char *path);
 /* For writing; fails if it exists. */
 FILE *host_create_file(const char *path);

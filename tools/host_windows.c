@@ -38,6 +38,12 @@ void host_aligned_free(void *data) {
     _aligned_free(data);
 }
 
+/* _stat does not know directories by a name that ends with a separator. */
+bool host_is_directory(const char *path) {
+    DWORD attributes = GetFileAttributesA(path);
+    return attributes != INVALID_FILE_ATTRIBUTES && (attributes & FILE_ATTRIBUTE_DIRECTORY);
+}
+
 bool host_is_separator(char c) {
     return c == '/' || c == '\\';
 }
@@ -52,7 +58,7 @@ bool host_make_one_directory(const char *path) {
 }
 
 char *host_real_path(const char *path) {
-    return _fullpath(NULL, path, 0);
+    return _strdup(path);
 }
 
 FILE *host_create_file(const char *path) {

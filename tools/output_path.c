@@ -38,8 +38,8 @@ static size_t stem_length(const char *path) {
     return dot && dot > name ? (size_t)(dot - path) : strlen(path);
 }
 
-/* Image names come from a file: whatever they hold, the picture stays in its directory
- * and has one extension. */
+/* Image names come from a file: whatever they hold, the picture stays in its directory, has a
+ * name that every system can write, and one extension. */
 static char *file_name(const char *camera_name) {
     static const char *const extensions[] = {".png", ".jpg", ".jpeg"};
     size_t length = strlen(camera_name);
@@ -51,7 +51,7 @@ static char *file_name(const char *camera_name) {
     if (length > 128) length = 128;
     char *name = format_text("%.*s", (int)length, camera_name);
     for (char *c = name; name && *c; c++)
-        if (*c == '/' || *c == '\\' || (unsigned char)*c < 0x20 || *c == 0x7f) *c = '_';
+        if (strchr("/\\<>:\"|?*", *c) || (unsigned char)*c < 0x20 || *c == 0x7f) *c = '_';
     if (name && *name == '.') *name = '_';
     return name;
 }
