@@ -69,5 +69,5 @@ setup:
 	@sh scripts/setup.sh test
 
 clean:
-	rm -rf build build-windows build-windows-libraries build-sanitize build-coverage build-lint build-wheel build-docs dist demo.png \
-		bindings/rust/target
+	rm -rf build build-windows build-windows-libraries build-windows-python build-sanitize \
+		build-coverage build-lint build-wheel build-docs dist demo.png bindings/rust/target

@@ -7,8 +7,8 @@
 #   scripts/setup.sh lint     the same as demo, clang, clang-format, clang-tidy, doxygen and
 #                             cargo, and .venv with the CUDA Runtime
 #   scripts/setup.sh coverage the same as demo, cmocka, gcovr, and .venv with NVRTC
-#   scripts/setup.sh windows  the same as demo, mingw-w64, Wine, clang and LLVM's linker, and .venv
-#                             with NVRTC
+#   scripts/setup.sh windows  the same as demo, mingw-w64, Wine, CMake, clang and LLVM's linker, and
+#                             .venv with pytest and NVRTC
 #   scripts/setup.sh docs     doxygen and Python
 #   scripts/setup.sh wheel    compiler, meson, ninja, and .venv with NVRTC
 #
@@ -68,6 +68,7 @@ missing_packages() {
         [ -e /usr/x86_64-w64-mingw32/lib/libz.a ] || echo libz-mingw-w64-dev
         have wine64 || [ -x /usr/lib/wine/wine64 ] || echo wine64
         have dpkg-source || echo dpkg-dev
+        have cmake || echo cmake
         have clang || echo clang
         have lld-link || echo lld
         have llvm-dlltool || echo llvm
@@ -197,6 +198,11 @@ install_nvrtc() {
     pip_install --no-deps $(grep -E '^nvidia-(cuda-nvrtc|nvfatbin)' tests/requirements-cuda.txt)
 }
 
+install_pytest() {
+    make_venv
+    .venv/bin/python -c 'import numpy, pytest' 2>/dev/null || pip_install -r tests/requirements.txt
+}
+
 # The Runtime alone, so that lint sees the files that use it.
 install_cuda_runtime() {
     [ "${GSPLAT_C_CUDA:-1}" != 0 ] || return 0
@@ -243,7 +249,11 @@ test | lint) install_cargo || say "no cargo 1.88 or newer: the Rust crates are l
 esac
 case $purpose in
 test) install_python_packages ;;
-coverage | windows) install_nvrtc || say "NVRTC could not be installed: for the CPU only" >&2 ;;
+coverage) install_nvrtc || say "NVRTC could not be installed: src/gpu is left out" >&2 ;;
+windows)
+    install_pytest
+    install_nvrtc || say "NVRTC could not be installed: for the CPU only" >&2
+    ;;
 wheel) install_nvrtc ;;
 lint) install_cuda_runtime || say "the CUDA Runtime could not be installed" >&2 ;;
 esac

@@ -53,25 +53,26 @@ archive() {
     (cd "$scratch/$name" && $target-gcc -O2 -w $flags -c "$@" &&
         $target-ar rcs "$folder/lib/lib$name.a" ./*.o)
 }
-# describe MODULE NAME "MODULES NEEDED" FLAGS
+# describe PACKAGE LIBRARY FLAGS [MODULE]: writes MODULE.pc, or PACKAGE.pc.
 describe() {
     printf '%s\n' "prefix=$folder" "Name: $1" "Description: $1, static, for Windows" \
-        "Version: $(ls "$sources" | sed -n "s/^$1-\([0-9.]*\)$/\1/p")" "Requires: $3" \
-        'Libs: -L${prefix}/lib'" -l$2" 'Cflags: -isystem ${prefix}/include'" $4" \
-        >"$folder/lib/pkgconfig/${5:-$1}.pc"
+        "Version: $(ls "$sources" | sed -n "s/^$1-\([0-9.]*\)$/\1/p")" \
+        'Libs: -L${prefix}/lib'" -l$2" 'Cflags: -isystem ${prefix}/include'" $3" \
+        >"$folder/lib/pkgconfig/${4:-$1}.pc"
 }
 
 cd "$sources"/cjson-*
 mkdir -p "$folder/include/cjson"
 cp cJSON.h "$folder/include/cjson/"
 archive cjson -DCJSON_HIDE_SYMBOLS "$PWD/cJSON.c"
-describe cjson cjson "" "-isystem \${prefix}/include/cjson -DCJSON_HIDE_SYMBOLS" libcjson
+describe cjson cjson "-isystem \${prefix}/include/cjson -DCJSON_HIDE_SYMBOLS" libcjson
 
 cd "$sources"/libpng1.6-*
 cp scripts/pnglibconf.h.prebuilt "$folder/include/pnglibconf.h"
 cp png.h pngconf.h "$folder/include/"
 archive png "-I$folder/include" $(ls "$PWD"/png*.c | grep -v pngtest.c)
-describe libpng1.6 png zlib '' libpng
+cp "/usr/$target/lib/libz.a" "$folder/lib/" # without the one for zlib's DLL beside it
+describe libpng1.6 'png -lz' '' libpng
 
 cd "$sources"/cmocka-*
 # Formats of C99, which mingw-w64's printf functions take when C11 is asked for.
@@ -81,12 +82,12 @@ for header in assert inttypes io malloc setjmp stdarg stddef stdint stdio stdlib
     echo "#define HAVE_$(echo $header | tr a-z A-Z)_H 1" >>"$scratch/config.h"
 done
 archive cmocka "-DHAVE_CONFIG_H -DCMOCKA_STATIC -I$scratch -Iinclude -I$PWD/include" "$PWD/src/cmocka.c"
-describe cmocka cmocka '' -DCMOCKA_STATIC
+describe cmocka cmocka -DCMOCKA_STATIC
 
 cat >"$folder/meson.ini" <<INI
 [binaries]
 pkgconfig = 'pkg-config'
 [properties]
-pkg_config_libdir = ['$folder/lib/pkgconfig', '/usr/$target/lib/pkgconfig']
+pkg_config_libdir = '$folder/lib/pkgconfig'
 INI
 printf '%s\n' "$key" >"$stamp"

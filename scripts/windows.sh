@@ -1,7 +1,8 @@
 #!/bin/sh
-# Builds for Windows x86_64 into build-windows/ by mingw-w64 - gsplat_c.dll, its import libraries
-# and module definition, gsplat-c.exe - and runs the C tests under Wine.  Golden data: as in
-# scripts/test.sh.
+# Builds for Windows x86_64 into build-windows/ by mingw-w64: gsplat_c.dll, its import libraries
+# and module definition, gsplat-c.exe.  Under Wine, runs the C tests, the command's, hosts that
+# are built against the library, and the Python package in a Python for Windows.  Golden data:
+# as in scripts/test.sh.
 #
 #   GSPLAT_C_CUDA=0           for the CPU only
 #   GSPLAT_C_MESON_OPTIONS    more options for meson, such as -Dgpu_targets=90
@@ -25,23 +26,54 @@ cross=
 sh scripts/build.sh $folder $cross -Dwerror=true -Dtests=enabled -Dtools=enabled $gpu \
     ${GSPLAT_C_MESON_OPTIONS:-}
 
+# Left out of the command's tests: a pseudo-terminal, /dev/full, a limit to the size of files,
+# symbolic links and devices, ELF.
+command_tests="tests/test_command.py tests/test_command_errors.py
+    --deselect tests/test_command.py::test_progress_bar_on_a_terminal
+    --deselect tests/test_command_errors.py::test_unwritable_output
+    --deselect tests/test_command_errors.py::test_failed_write_keeps_the_old_picture
+    --deselect tests/test_command_errors.py::test_link_and_device_outputs"
+
 # A Wine of its own, which shows nothing, and of which nothing stays.
-WINEPREFIX=$(mktemp -d)
+scratch=$(mktemp -d)
+WINEPREFIX=$scratch/wine
 WINEDEBUG=-all
 WINEDLLOVERRIDES=mscoree,mshtml=
 DISPLAY=
-export PATH WINEPREFIX WINEDEBUG WINEDLLOVERRIDES DISPLAY
+PYTHONDONTWRITEBYTECODE=1
+export PATH WINEPREFIX WINEDEBUG WINEDLLOVERRIDES DISPLAY PYTHONDONTWRITEBYTECODE
 close_wine() {
     wineserver -k || true
     wineserver -w || true
-    rm -rf "$WINEPREFIX"
+    rm -rf "$scratch"
 }
 trap close_wine EXIT
+mkdir "$WINEPREFIX"
 # Started here, it does not hold the output of the first test that needs it.
 wineserver -p >/dev/null 2>&1
 wine64 wineboot --init >/dev/null 2>&1 </dev/null
 
 failed=
-meson test -C $folder --no-rebuild --print-errorlogs || failed=1
-grep -hE '^\[  (PASSED|FAILED|SKIPPED)' $folder/meson-logs/testlog.txt
-[ -z "$failed" ] || die "a test failed"
+meson test -C $folder --no-rebuild --print-errorlogs || failed="$failed meson"
+grep -hE '^\[  (PASSED|FAILED|SKIPPED)' $folder/meson-logs/testlog.txt || true
+
+test_python() { "$@" -m pytest -q -rs -p no:cacheprovider $tests </dev/null; }
+tests=tests/windows
+GSPLAT_C_WINDOWS=$root/$folder test_python python3 || failed="$failed tests/windows"
+
+printf '#!/bin/sh\nexec wine64 "%s" "$@"\n' "$root/$folder/tools/gsplat-c.exe" >"$scratch/gsplat-c"
+chmod +x "$scratch/gsplat-c"
+tests=$command_tests
+WINEPATH=$root/$folder GSPLAT_C_COMMAND=$scratch/gsplat-c test_python python3 ||
+    failed="$failed gsplat-c"
+
+if sh scripts/windows-python.sh $folder-python; then
+    tests=bindings/python/tests
+    PYTHONPATH="$root/$folder-python/site;$root/bindings/python" \
+        GSPLAT_C_LIBRARY=$root/$folder/gsplat_c.dll \
+        test_python wine64 $folder-python/python.exe || failed="$failed $tests"
+else
+    say "there is no Python for Windows to be had: the tests of the Python package are left out"
+fi
+
+[ -z "$failed" ] || die "failed:$failed"

@@ -94,6 +94,7 @@ def test_import_brings_no_framework_and_nothing_slow():
     assert result.stdout.strip() == "[]", result.stdout + result.stderr
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="CPU time comes in steps of 16 ms")
 def test_import_is_fast(tmp_path):
     # The promise is 30 ms with the bytecode there.  CPU time and the best of five, since a
     # test machine has other things to do.
