@@ -18,22 +18,6 @@ export GSPLAT_C_GOLDEN
 gpu=-Dgpu=auto
 [ "${GSPLAT_C_CUDA:-1}" != 0 ] || gpu=-Dgpu=disabled
 
-sh scripts/windows-libraries.sh $folder-libraries
-cross=
-[ -e $folder/build.ninja ] || cross="--cross-file=cross/x86_64-w64-mingw32.ini
-    --cross-file=$folder-libraries/meson.ini"
-# shellcheck disable=SC2086 # options are a list of words
-sh scripts/build.sh $folder $cross -Dwerror=true -Dtests=enabled -Dtools=enabled $gpu \
-    ${GSPLAT_C_MESON_OPTIONS:-}
-
-# Left out of the command's tests: a pseudo-terminal, /dev/full, a limit to the size of files,
-# symbolic links and devices, ELF.
-command_tests="tests/test_command.py tests/test_command_errors.py
-    --deselect tests/test_command.py::test_progress_bar_on_a_terminal
-    --deselect tests/test_command_errors.py::test_unwritable_output
-    --deselect tests/test_command_errors.py::test_failed_write_keeps_the_old_picture
-    --deselect tests/test_command_errors.py::test_link_and_device_outputs"
-
 # A Wine of its own, which shows nothing, and of which nothing stays.
 scratch=$(mktemp -d)
 WINEPREFIX=$scratch/wine
@@ -53,25 +37,42 @@ mkdir "$WINEPREFIX"
 wineserver -p >/dev/null 2>&1
 wine64 wineboot --init >/dev/null 2>&1 </dev/null
 
+sh scripts/windows-libraries.sh $folder-libraries
+cross=
+[ -e $folder/build.ninja ] || cross="--cross-file=cross/x86_64-w64-mingw32.ini
+    --cross-file=$folder-libraries/meson.ini"
+# shellcheck disable=SC2086 # options are a list of words
+sh scripts/build.sh $folder $cross -Dwerror=true -Dtests=enabled -Dtools=enabled $gpu \
+    ${GSPLAT_C_MESON_OPTIONS:-}
+
+# Left out of the command's tests: a pseudo-terminal, /dev/full, a limit to the size of files,
+# symbolic links and devices, ELF.
+command_tests="tests/test_command.py tests/test_command_errors.py
+    --deselect tests/test_command.py::test_progress_bar_on_a_terminal
+    --deselect tests/test_command_errors.py::test_unwritable_output
+    --deselect tests/test_command_errors.py::test_failed_write_keeps_the_old_picture
+    --deselect tests/test_command_errors.py::test_link_and_device_outputs"
+
 failed=
 meson test -C $folder --no-rebuild --print-errorlogs || failed="$failed meson"
 grep -hE '^\[  (PASSED|FAILED|SKIPPED)' $folder/meson-logs/testlog.txt || true
 
-test_python() { "$@" -m pytest -q -rs -p no:cacheprovider $tests </dev/null; }
-tests=tests/windows
-GSPLAT_C_WINDOWS=$root/$folder test_python python3 || failed="$failed tests/windows"
+pytest="-m pytest -q -rs -p no:cacheprovider"
+# shellcheck disable=SC2086 # options are a list of words
+env "GSPLAT_C_WINDOWS=$root/$folder" python3 $pytest tests/windows </dev/null ||
+    failed="$failed tests/windows"
 
 printf '#!/bin/sh\nexec wine64 "%s" "$@"\n' "$root/$folder/tools/gsplat-c.exe" >"$scratch/gsplat-c"
 chmod +x "$scratch/gsplat-c"
-tests=$command_tests
-WINEPATH=$root/$folder GSPLAT_C_COMMAND=$scratch/gsplat-c test_python python3 ||
-    failed="$failed gsplat-c"
+# shellcheck disable=SC2086
+env "WINEPATH=$root/$folder" "GSPLAT_C_COMMAND=$scratch/gsplat-c" \
+    python3 $pytest $command_tests </dev/null || failed="$failed gsplat-c"
 
 if sh scripts/windows-python.sh $folder-python; then
-    tests=bindings/python/tests
-    PYTHONPATH="$root/$folder-python/site;$root/bindings/python" \
-        GSPLAT_C_LIBRARY=$root/$folder/gsplat_c.dll \
-        test_python wine64 $folder-python/python.exe || failed="$failed $tests"
+    # shellcheck disable=SC2086
+    env "PYTHONPATH=$root/$folder-python/site;$root/bindings/python" \
+        "GSPLAT_C_LIBRARY=$root/$folder/gsplat_c.dll" wine64 $folder-python/python.exe \
+        $pytest bindings/python/tests </dev/null || failed="$failed bindings/python/tests"
 else
     say "there is no Python for Windows to be had: the tests of the Python package are left out"
 fi
