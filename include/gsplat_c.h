@@ -26,8 +26,8 @@
  *               start threads of their own there.  A CUDA context can only be
  *               freed in the child, and none can be made there if the parent had
  *               asked for CUDA before: the driver does not survive a fork.
- *  Unloading    dlclose is allowed once every saved state and context is freed
- *               and no call is in progress.  No thread and no memory stays, only
+ *  Unloading    dlclose or FreeLibrary is allowed once every saved state and
+ *               context is freed and no call is in progress.  No thread and no memory stays, only
  *               the CUDA driver, which is never closed.  Texts that functions
  *               returned go away with the library.  Two copies of the library in
  *               one process know nothing of each other; a context is for the copy

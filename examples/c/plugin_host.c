@@ -4,15 +4,24 @@
  *     ./plugin_host splats.ppm
  *     ./plugin_host splats.ppm /some/where/libgsplat_c.so.1
  *
+ * or on Windows cl plugin_host.c /std:c11 /Iinclude, and gsplat_c.dll beside the program.
+ *
  * Nothing is linked; of the header only types and constants are used.  The library is closed
  * again before the picture is written: that is allowed once its contexts are freed.
  */
 #include <gsplat_c.h>
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#if defined(_WIN32)
+#include <windows.h>
+#define LIBRARY "gsplat_c.dll"
+#else
+#include <dlfcn.h>
+#define LIBRARY "libgsplat_c.so.1"
+#endif
 
 enum { WIDTH = 320, HEIGHT = 240, SPLATS = 3 };
 
@@ -40,16 +49,36 @@ typedef struct plugin {
                                  gsc_raster_saved **, void *);
 } plugin;
 
-/* POSIX lets a function's address travel in an object pointer, ISO C only byte by byte. */
+static void *open_library(const char *path) {
+#if defined(_WIN32)
+    void *library = LoadLibraryA(path);
+    if (!library) fprintf(stderr, "%s: error %lu\n", path, GetLastError());
+#else
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!library) fprintf(stderr, "%s\n", dlerror());
+#endif
+    return library;
+}
+
+/* ISO C has no way to turn the one kind of pointer into the other, but byte by byte. */
 static int find(plugin *p, const char *name, void *function) {
+#if defined(_WIN32)
+    FARPROC address = GetProcAddress(p->library, name);
+#else
     void *address = dlsym(p->library, name);
+#endif
     if (!address) fprintf(stderr, "the library has no %s\n", name);
     memcpy(function, &address, sizeof address);
     return address != NULL;
 }
 
 static void close_plugin(plugin *p) {
-    if (p->library) dlclose(p->library);
+    if (!p->library) return;
+#if defined(_WIN32)
+    FreeLibrary(p->library);
+#else
+    dlclose(p->library);
+#endif
     p->library = NULL;
 }
 
@@ -57,11 +86,8 @@ static void close_plugin(plugin *p) {
  * be used, if its minor has all that this host was written for. */
 static int open_plugin(plugin *p, const char *path) {
     memset(p, 0, sizeof *p);
-    p->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!p->library) {
-        fprintf(stderr, "%s\n", dlerror());
-        return 0;
-    }
+    p->library = open_library(path);
+    if (!p->library) return 0;
     if (!find(p, "gsplat_c_abi_version", &p->abi_version)) {
         close_plugin(p);
         return 0;
@@ -161,7 +187,7 @@ static void write_picture(const char *path) {
 
 int main(int argc, char **argv) {
     plugin p;
-    if (open_plugin(&p, argc > 2 ? argv[2] : "libgsplat_c.so.1") && draw_with(&p)) {
+    if (open_plugin(&p, argc > 2 ? argv[2] : LIBRARY) && draw_with(&p)) {
         printf("drawn by gsplat_c %s\n", p.version());
     } else {
         draw_discs();

@@ -31,6 +31,15 @@ def test_mingw(installed_windows, tool, wine, tmp_path):
     assert wine(program, libraries=installed_windows.prefix / "bin").startswith(PICTURE)
 
 
+def test_opened_at_run_time(installed_windows, tool, wine, tmp_path):
+    program = tmp_path / "host.exe"
+    tool("gcc", "-std=c11", f"-I{installed_windows.prefix / 'include'}",
+         example("plugin_host.c"), "-static", "-o", program)
+    said = wine(program, "splats.ppm", libraries=installed_windows.prefix / "bin", cwd=tmp_path)
+    assert said == f"drawn by gsplat_c {VERSION}\n"
+    assert wine(program, "splats.ppm", libraries="", cwd=tmp_path) == "drawn without gsplat_c\n"
+
+
 def test_command(installed_windows, wine):
     """It lies beside its library and needs no other folder."""
     command = installed_windows.prefix / "bin/gsplat-c.exe"

@@ -14,8 +14,8 @@ imported; ``import gsplat_c.torch`` and ``import gsplat_c.jax`` add functions wi
 
 The shared library is the one that the environment variable GSPLAT_C_LIBRARY names, else
 the one inside this package, else the build directory of the source checkout that this
-package lies in, else the system's libgsplat_c.so.1.  GSPLAT_C_THREADS bounds the threads
-of CPU work.
+package lies in, else the system's libgsplat_c.so.1 (Windows: gsplat_c.dll).  GSPLAT_C_THREADS
+bounds the threads of CPU work.
 """
 
 from ._context import build_info, device_count, device_report, limits, version
