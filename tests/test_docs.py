@@ -13,8 +13,8 @@ from support import ROOT
 SKIPPED = {"build", "dist", "target", "node_modules"}
 # Options that meson has by itself.
 MESON_OPTIONS = set(
-    "b_coverage b_lto b_lundef b_sanitize buildtype default_library optimization prefix strip"
-    " werror".split()
+    "b_coverage b_lto b_lundef b_sanitize buildtype c_link_args default_library optimization prefix"
+    " strip werror".split()
 )
 
 
