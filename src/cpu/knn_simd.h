@@ -11,6 +11,9 @@ GSC__INLINE uint32_t gsc__mbits(gsc__mask m) {
     return (uint32_t)m;
 #elif defined(__AVX2__) && !defined(GSC_DOUBLE)
     return (uint32_t)_mm256_movemask_ps(m);
+#elif defined(__aarch64__) && !defined(GSC_DOUBLE)
+    const uint32_t bit[4] = {1, 2, 4, 8};
+    return vaddvq_u32(vandq_u32(m, vld1q_u32(bit)));
 #else
     uint32_t bits = 0;
     for (int i = 0; i < GSC__LANES; ++i) bits |= (uint32_t)(m[i] & 1) << i;
@@ -23,6 +26,8 @@ GSC__INLINE gsc__vec gsc__vmax(gsc__vec a, gsc__vec b) {
     return _mm512_max_ps(a, b);
 #elif defined(__AVX2__) && !defined(GSC_DOUBLE)
     return _mm256_max_ps(a, b);
+#elif defined(__aarch64__) && !defined(GSC_DOUBLE)
+    return vmaxnmq_f32(a, b);
 #else
     return gsc__vselect(a > b, a, b);
 #endif
@@ -32,10 +37,8 @@ GSC__INLINE gsc__vec gsc__vmax(gsc__vec a, gsc__vec b) {
  * grows.  The compiler must not choose which products to fuse: then a box could come out
  * farther than a point inside it. */
 GSC__INLINE gsc__vec gsc__vlength2(gsc__vec x, gsc__vec y, gsc__vec z) {
-#if defined(__AVX512F__) && !defined(GSC_DOUBLE)
-    return _mm512_fmadd_ps(z, z, _mm512_fmadd_ps(y, y, _mm512_mul_ps(x, x)));
-#elif defined(__AVX2__) && defined(__FMA__) && !defined(GSC_DOUBLE)
-    return _mm256_fmadd_ps(z, z, _mm256_fmadd_ps(y, y, _mm256_mul_ps(x, x)));
+#if (defined(__AVX2__) || defined(__aarch64__)) && !defined(GSC_DOUBLE)
+    return gsc__vfma(z, z, gsc__vfma(y, y, x * x));
 #elif defined(__FMA__) || defined(__ARM_FEATURE_FMA)
     gsc__vec sum = x * x;
     for (int i = 0; i < GSC__LANES; ++i) {

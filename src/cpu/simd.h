@@ -1,6 +1,9 @@
 /* Vectors of GSC__LANES reals, one register of the instruction set that the file is
- * compiled for: 16 floats with AVX-512, 8 with AVX2, else 16 bytes of anything.
- * Arithmetic uses the operators; what C has no operator for is here. */
+ * compiled for: 16 floats with AVX-512, 8 with AVX2, 4 with NEON, else 16 bytes of anything.
+ * Arithmetic uses the operators; what C has no operator for is here.
+ *
+ * gsc__vfma is a b + c, rounded once where the hardware can.  Written out wherever two copies
+ * of a computation must agree to the last bit. */
 #ifndef GSC_CPU_SIMD_H
 #define GSC_CPU_SIMD_H
 
@@ -59,6 +62,9 @@ GSC__INLINE gsc__veci gsc__iset(int32_t x) {
 GSC__INLINE gsc__vec gsc__vsqrt(gsc__vec a) {
     return _mm512_sqrt_ps(a);
 }
+GSC__INLINE gsc__vec gsc__vfma(gsc__vec a, gsc__vec b, gsc__vec c) {
+    return _mm512_fmadd_ps(a, b, c);
+}
 
 #elif defined(__AVX2__) && !defined(GSC_DOUBLE)
 
@@ -109,6 +115,62 @@ GSC__INLINE gsc__veci gsc__iset(int32_t x) {
 GSC__INLINE gsc__vec gsc__vsqrt(gsc__vec a) {
     return _mm256_sqrt_ps(a);
 }
+GSC__INLINE gsc__vec gsc__vfma(gsc__vec a, gsc__vec b, gsc__vec c) {
+    return _mm256_fmadd_ps(a, b, c);
+}
+
+#elif defined(__aarch64__) && !defined(GSC_DOUBLE)
+
+#include <arm_neon.h>
+#define GSC__LANES 4
+typedef float32x4_t gsc__vec;
+typedef int32x4_t gsc__veci;
+typedef uint32x4_t gsc__mask; /* every bit of a lane set, or none */
+GSC__INLINE gsc__mask gsc__vge(gsc__vec a, gsc__vec b) {
+    return vcgeq_f32(a, b);
+}
+GSC__INLINE gsc__mask gsc__vgt(gsc__vec a, gsc__vec b) {
+    return vcgtq_f32(a, b);
+}
+GSC__INLINE gsc__mask gsc__mand(gsc__mask a, gsc__mask b) {
+    return vandq_u32(a, b);
+}
+GSC__INLINE gsc__mask gsc__mandnot(gsc__mask a, gsc__mask b) {
+    return vbicq_u32(a, b);
+}
+GSC__INLINE bool gsc__many(gsc__mask m) {
+    return vmaxvq_u32(m) != 0;
+}
+GSC__INLINE int gsc__mcount(gsc__mask m) {
+    return (int)vaddvq_u32(vshrq_n_u32(m, 31));
+}
+GSC__INLINE gsc__vec gsc__vselect(gsc__mask m, gsc__vec a, gsc__vec b) {
+    return vbslq_f32(m, a, b);
+}
+GSC__INLINE gsc__vec gsc__vkeep(gsc__mask m, gsc__vec a) {
+    return vreinterpretq_f32_u32(vandq_u32(m, vreinterpretq_u32_f32(a)));
+}
+GSC__INLINE gsc__veci gsc__iselect(gsc__mask m, gsc__veci a, gsc__veci b) {
+    return vbslq_s32(m, a, b);
+}
+GSC__INLINE gsc__mask gsc__igt(gsc__veci a, gsc__veci b) {
+    return vcgtq_s32(a, b);
+}
+GSC__INLINE gsc__vec gsc__vmin(gsc__vec a, gsc__vec b) {
+    return vminnmq_f32(a, b);
+}
+GSC__INLINE gsc__vec gsc__vset(gsc_real x) {
+    return vdupq_n_f32(x);
+}
+GSC__INLINE gsc__veci gsc__iset(int32_t x) {
+    return vdupq_n_s32(x);
+}
+GSC__INLINE gsc__vec gsc__vsqrt(gsc__vec a) {
+    return vsqrtq_f32(a);
+}
+GSC__INLINE gsc__vec gsc__vfma(gsc__vec a, gsc__vec b, gsc__vec c) {
+    return vfmaq_f32(c, a, b);
+}
 
 #else
 
@@ -154,7 +216,7 @@ GSC__INLINE gsc__vec gsc__vmin(gsc__vec a, gsc__vec b) {
     return gsc__vselect(a < b, a, b);
 }
 GSC__INLINE gsc__vec gsc__vset(gsc_real x) {
-    return (gsc__vec){0} + x;
+    return x - (gsc__vec){0}; /* folded, unlike a sum, whose -0 would change */
 }
 GSC__INLINE gsc__veci gsc__iset(int32_t x) {
     return (gsc__veci){0} + x;
@@ -163,20 +225,11 @@ GSC__INLINE gsc__vec gsc__vsqrt(gsc__vec a) {
     for (int i = 0; i < GSC__LANES; ++i) a[i] = gsc__sqrt(a[i]);
     return a;
 }
-
-#endif
-
-/* a b + c, rounded once where the hardware can.  Written out wherever two copies of a
- * computation must agree to the last bit. */
 GSC__INLINE gsc__vec gsc__vfma(gsc__vec a, gsc__vec b, gsc__vec c) {
-#if GSC__LANES == 16
-    return _mm512_fmadd_ps(a, b, c);
-#elif GSC__LANES == 8
-    return _mm256_fmadd_ps(a, b, c);
-#else
     return a * b + c;
-#endif
 }
+
+#endif
 
 GSC__INLINE gsc__vec gsc__vload(const gsc_real *p) {
     gsc__vec v;
@@ -220,6 +273,11 @@ GSC__INLINE void gsc__vsum8(const gsc__vec v[8], gsc_real sums[8]) {
     __m256 b = _mm256_hadd_ps(_mm256_hadd_ps(v[4], v[5]), _mm256_hadd_ps(v[6], v[7]));
     __m256 low = _mm256_permute2f128_ps(a, b, 0x20), high = _mm256_permute2f128_ps(a, b, 0x31);
     _mm256_storeu_ps(sums, _mm256_add_ps(low, high));
+}
+#elif defined(__aarch64__) && !defined(GSC_DOUBLE)
+GSC__INLINE void gsc__vsum8(const gsc__vec v[8], gsc_real sums[8]) {
+    for (int i = 0; i < 8; i += 4)
+        vst1q_f32(sums + i, vpaddq_f32(vpaddq_f32(v[i], v[i + 1]), vpaddq_f32(v[i + 2], v[i + 3])));
 }
 #else
 GSC__INLINE void gsc__vsum8(const gsc__vec v[8], gsc_real sums[8]) {
