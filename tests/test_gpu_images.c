@@ -56,6 +56,17 @@ static void without_ptx(void **state) {
     assert_ptr_equal(gsc__kernel_image_choose(few, 2, "a", 8, 9), &few[0]);
 }
 
+static void code_of_a_jetson_is_for_it_alone(void **state) {
+    static const gsc__kernel_image few[] = {CUBIN(10, 1), CUBIN(8, 7), CUBIN(8, 6), CUBIN(10, 0)};
+    (void)state;
+    assert_ptr_equal(gsc__kernel_image_choose(few, 4, "a", 8, 7), &few[1]);
+    assert_ptr_equal(gsc__kernel_image_choose(few, 4, "a", 8, 9), &few[2]);
+    assert_ptr_equal(gsc__kernel_image_choose(few, 4, "a", 10, 0), &few[3]);
+    assert_ptr_equal(gsc__kernel_image_choose(few, 4, "a", 10, 1), &few[0]);
+    assert_ptr_equal(gsc__kernel_image_choose(few, 4, "a", 10, 3), &few[3]);
+    assert_null(gsc__kernel_image_choose(few, 2, "a", 8, 9));
+}
+
 static void machine_code_before_ptx(void **state) {
     static const gsc__kernel_image few[] = {PTX(9, 0), CUBIN(9, 0), PTX(8, 0)};
     (void)state;
@@ -128,6 +139,7 @@ int main(void) {
         cmocka_unit_test(by_capability),
         cmocka_unit_test(none_for_an_older_device),
         cmocka_unit_test(without_ptx),
+        cmocka_unit_test(code_of_a_jetson_is_for_it_alone),
         cmocka_unit_test(machine_code_before_ptx),
         cmocka_unit_test(the_error_names_both_sides),
         cmocka_unit_test(a_long_list_is_cut_short),

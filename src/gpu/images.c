@@ -7,9 +7,18 @@ static int number(int major, int minor) {
     return 100 * major + minor;
 }
 
-/* Machine code runs within its major number only, PTX on anything newer. */
+/* Jetsons, Thor by its number in CUDA 12. */
+static bool is_jetson(int major, int minor) {
+    return number(major, minor) == 807 || number(major, minor) == 1001;
+}
+
+/* Machine code runs within its major number only, a Jetson's on nothing else; PTX on anything
+ * newer. */
 static bool runs_on(const gsc__kernel_image *image, int major, int minor) {
-    if (image->kind == GSC__IMAGE_CUBIN && image->major != major) return false;
+    if (image->kind == GSC__IMAGE_CUBIN) {
+        if (image->major != major) return false;
+        if (is_jetson(image->major, image->minor)) return image->minor == minor;
+    }
     return number(image->major, image->minor) <= number(major, minor);
 }
 

@@ -19,8 +19,9 @@ extern const gsc__kernel_image gsc__kernel_images[];
 extern const size_t gsc__kernel_image_count;
 
 /* The best image of a source file for a device: code of the same major number with the
- * highest minor number that is not above the device's, else PTX of the highest capability
- * that is not above it, which the driver compiles.  NULL if there is neither. */
+ * highest minor number that is not above the device's, but a Jetson's for it alone, else PTX
+ * of the highest capability that is not above it, which the driver compiles.  NULL if there is
+ * neither. */
 const gsc__kernel_image *gsc__kernel_image_choose(const gsc__kernel_image *images, size_t count,
                                                   const char *source, int major, int minor);
 
