@@ -20,6 +20,28 @@ have_cargo() {
     rustc --version | awk '{ split($2, v, "."); exit !(v[1] > 1 || v[2] >= 88) }'
 }
 
+# Sets GSPLAT_C_GOLDEN, unless it is set: ../shared/golden where that exists, or the small cases
+# of tests/golden.
+find_golden_data() {
+    if [ -z "${GSPLAT_C_GOLDEN:-}" ]; then
+        GSPLAT_C_GOLDEN="$root/tests/golden"
+        [ ! -d "$root/../shared/golden" ] || GSPLAT_C_GOLDEN=$(cd "$root/../shared/golden" && pwd)
+    fi
+    export GSPLAT_C_GOLDEN
+    say "golden data: $GSPLAT_C_GOLDEN"
+}
+
+# cross_file PLATFORM: prints meson's file for it, whose compiler is there.
+cross_file() {
+    case $1 in
+    arm64) target=aarch64-linux-gnu ;;
+    windows) target=x86_64-w64-mingw32 ;;
+    *) die "unknown platform '$1'; one of arm64, windows" ;;
+    esac
+    command -v $target-gcc >/dev/null || die "no $target-gcc: run scripts/setup.sh $1"
+    say "cross/$target.ini"
+}
+
 # configure DIR [MESON OPTION..]: makes or reconfigures a build folder.
 configure() {
     folder=$1

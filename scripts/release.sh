@@ -3,15 +3,17 @@
 # tree whose tag is v and the version:
 #
 #   gsplat_c-VERSION.tar.gz              the source
-#   gsplat_c-VERSION-SYSTEM.tar.gz       library, headers and what finds them
-#   *.whl                                the Python package and the drop-in modules
+#   gsplat_c-VERSION-SYSTEM.tar.gz       library, headers and what finds them, for this machine,
+#                                        for Linux on arm64 and for Windows
+#   *.whl                                the Python package for each, and the drop-in modules
 #   SHA256SUMS                           of all of them
 #
-# The library is built twice, in two places, and has to come out the same.  Publishes
+# Each library is built twice, in two places, and has to come out the same.  Publishes
 # nothing.  --dry-run goes without the tag and the changelog's heading.
 #
 #   GSPLAT_C_CUDA=0           for the CPU only; with --dry-run
 #   GSPLAT_C_MESON_OPTIONS    more options for meson; with --dry-run
+#   GSPLAT_C_PLATFORMS        instead of 'arm64 windows', besides this machine; with --dry-run
 . "$(dirname "$0")/common.sh"
 
 dry=
@@ -22,6 +24,7 @@ case "${1:-}" in
 esac
 gpu=-Dgpu=enabled
 [ "${GSPLAT_C_CUDA:-1}" != 0 ] || gpu=-Dgpu=disabled
+platforms=${GSPLAT_C_PLATFORMS-arm64 windows}
 
 # ---------------------------------------------------------------- what is released
 changes=$(git status --porcelain) || die "not a checkout"
@@ -36,8 +39,9 @@ done
 cmp -s src/libgsplat_c.map "abi/$abi/libgsplat_c.map" ||
     die "src/libgsplat_c.map differs from that of abi/$abi: a change needs a higher GSC_ABI_MINOR"
 if [ -z "$dry" ]; then
-    [ -z "${GSPLAT_C_MESON_OPTIONS:-}" ] && [ $gpu = -Dgpu=enabled ] ||
-        die "a release has every instruction set and every GPU"
+    [ -z "${GSPLAT_C_MESON_OPTIONS:-}" ] && [ $gpu = -Dgpu=enabled ] &&
+        [ "$platforms" = "arm64 windows" ] ||
+        die "a release has every platform, every instruction set and every GPU"
     git tag --points-at HEAD | grep -qx "v$version" || die "HEAD has no tag v$version"
     grep -q "^## $version" CHANGELOG.md || die "CHANGELOG.md has no heading '## $version'"
 fi
@@ -45,9 +49,10 @@ SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH
 
 # -------------------------------------------------------------------- wheels, source
-sh scripts/wheel.sh
+# shellcheck disable=SC2086 # platforms are a list of words
+sh scripts/wheel.sh $platforms
 
-# ----------------------------------------------------- the library, in another place
+# --------------------------------------------------- the libraries, in another place
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 git archive HEAD | tar -x -C "$place"
@@ -55,23 +60,36 @@ git archive HEAD | tar -x -C "$place"
 options=$(PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=bindings/python/backend python3 -c '
 from gsplat_c_build import _library
 print(*_library.OPTIONS)')
-# shellcheck disable=SC2086 # options are a list of words
-meson setup "$place/build" "$place" $options $gpu --prefix=/ --libdir=lib \
-    -Dpkgconfig.relocatable=true ${GSPLAT_C_MESON_OPTIONS:-}
-name=gsplat_c-$version-$(uname -s | tr '[:upper:]' '[:lower:]')-$(uname -m)
-meson install -C "$place/build" --quiet --destdir "$place/$name"
-cp LICENSE README.md CHANGELOG.md "$place/$name/"
-tar --sort=name --mode=u=rwX,go=rX --owner=0 --group=0 --numeric-owner \
-    --mtime="@$SOURCE_DATE_EPOCH" \
-    -C "$place" -c "$name" | gzip -n -9 >"dist/$name.tar.gz"
 
-python3 - "dist/gsplat_c-$version"-*.whl "$place/wheel.so" <<'PYTHON'
-import sys, zipfile
-with zipfile.ZipFile(sys.argv[1]) as wheel, open(sys.argv[2], "wb") as file:
-    file.write(wheel.read("gsplat_c/libgsplat_c.so"))
-PYTHON
-cmp "$place/wheel.so" "$place/$name/lib/libgsplat_c.so.$version" ||
-    die "the library differs between two builds"
+# archive SYSTEM LIBRARY WHEEL [-MESON-OPTION..]: what installing gives, whose LIBRARY is compared
+# with the one in the wheel.
+archive() {
+    name=gsplat_c-$version-$1 library=$2 wheel=$3
+    shift 3
+    # shellcheck disable=SC2086 # options are a list of words
+    meson setup "$place/build-$name" "$place" $options $gpu --prefix=/ --libdir=lib \
+        -Dpkgconfig.relocatable=true ${GSPLAT_C_MESON_OPTIONS:-} "$@"
+    meson install -C "$place/build-$name" --quiet --destdir "$place/$name"
+    cp LICENSE README.md CHANGELOG.md "$place/$name/"
+    tar --sort=name --mode=u=rwX,go=rX --owner=0 --group=0 --numeric-owner \
+        --mtime="@$SOURCE_DATE_EPOCH" \
+        -C "$place" -c "$name" | gzip -n -9 >"dist/$name.tar.gz"
+    python3 -m zipfile -e "$wheel" "$place/wheel-$name"
+    cmp "$place/wheel-$name/gsplat_c/$(basename "$library" ".$version")" "$place/$name/$library" ||
+        die "$name: the library differs between two builds"
+}
+machine=$(uname -m)
+archive "$(uname -s | tr '[:upper:]' '[:lower:]')-$machine" "lib/libgsplat_c.so.$version" \
+    dist/gsplat_c-"$version"-*"linux"*"$machine".whl
+for platform in $platforms; do
+    cross=--cross-file=$(cross_file "$platform")
+    case $platform in
+    arm64) archive linux-aarch64 "lib/libgsplat_c.so.$version" \
+        dist/gsplat_c-"$version"-*aarch64.whl "$cross" ;;
+    windows) archive windows-x86_64 bin/gsplat_c.dll dist/gsplat_c-"$version"-*win_amd64.whl \
+        "$cross" ;;
+    esac
+done
 
 (cd dist && rm -f SHA256SUMS && sha256sum -- * >SHA256SUMS)
 say "release $version, ABI $abi${dry:+ (dry run)}:"

@@ -4,13 +4,7 @@
 # cases of tests/golden.
 . "$(dirname "$0")/common.sh"
 
-if [ -z "${GSPLAT_C_GOLDEN:-}" ]; then
-    GSPLAT_C_GOLDEN="$root/tests/golden"
-    [ ! -d "$root/../shared/golden" ] || GSPLAT_C_GOLDEN=$(cd "$root/../shared/golden" && pwd)
-fi
-export GSPLAT_C_GOLDEN
-say "golden data: $GSPLAT_C_GOLDEN"
-
+find_golden_data
 sh scripts/build.sh build -Dtests=enabled -Dtools=enabled -Dgpu=auto -Ddefault_library=both \
     ${GSPLAT_C_MESON_OPTIONS:-}
 

@@ -12,8 +12,13 @@ import pytest
 from support import ROOT, run
 
 # Quick to build: no device code, one instruction set, no optimisation.
-QUICK = {"GSPLAT_C_CUDA": "0", "GSPLAT_C_MESON_OPTIONS": "-Disa=baseline -Doptimization=0"}
-WITHOUT = ("GSPLAT_C_MESON_OPTIONS", "GSPLAT_C_CUDA", "PYTHONPATH", "CFLAGS", "LDFLAGS")
+# And for the platforms that there are compilers for.
+PLATFORMS = {platform: system for platform, system, target in (
+    ("arm64", "linux-aarch64", "aarch64-linux-gnu"),
+    ("windows", "windows-x86_64", "x86_64-w64-mingw32")) if shutil.which(f"{target}-gcc")}
+QUICK = {"GSPLAT_C_CUDA": "0", "GSPLAT_C_MESON_OPTIONS": "-Disa=baseline -Doptimization=0",
+         "GSPLAT_C_PLATFORMS": " ".join(PLATFORMS)}
+WITHOUT = ("GSPLAT_C_MESON_OPTIONS", "GSPLAT_C_CUDA", "GSPLAT_C_PLATFORMS", "PYTHONPATH", "CFLAGS", "LDFLAGS")
 GIT = ("git", "-c", "user.name=nobody", "-c", "user.email=nobody@example.com")
 
 
@@ -97,8 +102,10 @@ def test_needs_the_versions_tag(changed):
         expect_refusal(changed, f"no heading '## {version()}'")
 
 
-def test_needs_all_of_the_library(changed):
-    expect_refusal(changed, "every GPU", **QUICK)
+@pytest.mark.parametrize("name", QUICK)
+def test_needs_all_of_the_library(changed, name):
+    value = "" if name == "GSPLAT_C_PLATFORMS" else QUICK[name]
+    expect_refusal(changed, "every platform, every instruction set and every GPU", **{name: value})
 
 
 def test_needs_one_version(changed):
@@ -124,13 +131,26 @@ def test_checksums_are_of_everything(released):
     rows = dict(reversed(line.split("  "))
                 for line in (released / "SHA256SUMS").read_text().splitlines())
     names = {path.name for path in released.iterdir()} - {"SHA256SUMS"}
-    assert set(rows) == names and len(names) == 6
+    assert set(rows) == names and len(names) == 6 + 2 * len(PLATFORMS)
     for name, digest in rows.items():
         assert hashlib.sha256((released / name).read_bytes()).hexdigest() == digest
 
 
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_other_platforms_have_what_hosts_need(released, platform):
+    files = {"arm64": ("lib/libgsplat_c.so.1", "lib/pkgconfig/gsplat_c.pc"),
+             "windows": ("bin/gsplat_c.dll", "lib/gsplat_c.def", "lib/pkgconfig/gsplat_c.pc")}
+    name = f"gsplat_c-{version()}-{PLATFORMS[platform]}"
+    with tarfile.open(released / f"{name}.tar.gz") as file:
+        names = set(file.getnames())
+    for wanted in ("LICENSE", "include/gsplat_c.h", "lib/cmake/gsplat_c/gsplat_c-config.cmake",
+                   *files[platform]):
+        assert f"{name}/{wanted}" in names
+
+
 def test_the_library_works_where_it_is_unpacked(released, tmp_path):
-    archive, = released.glob("gsplat_c-*-linux-*.tar.gz")
+    machine = os.uname().machine
+    archive, = released.glob(f"gsplat_c-*-linux-{machine}.tar.gz")
     with tarfile.open(archive) as file:
         file.extractall(tmp_path)
     place = tmp_path / archive.name.removesuffix(".tar.gz")

@@ -106,24 +106,35 @@ def test_library_is_stripped(packed):
     assert ".symtab" not in sections and ".debug" not in sections
 
 
+def check_record(wheel):
+    """Returns {name: bytes} of what the wheel holds."""
+    with zipfile.ZipFile(wheel) as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    (record,) = (name for name in files if name.endswith(".dist-info/RECORD"))
+    rows = [row.split(",") for row in files.pop(record).decode().splitlines()]
+    assert rows.pop() == [record, "", ""]
+    digests = {name: base64.urlsafe_b64encode(hashlib.sha256(data).digest())
+               for name, data in files.items()}
+    assert rows == [[name, f"sha256={digests[name].decode().rstrip('=')}", str(len(data))]
+                    for name, data in files.items()]
+    return files
+
+
+def package_with(library):
+    """Names in a wheel of the package."""
+    package = ROOT / "bindings/python/gsplat_c"
+    names = {f"gsplat_c/{path.relative_to(package)}" for path in package.rglob("*.py")}
+    return names | {"gsplat_c/py.typed", f"gsplat_c/{library}"}
+
+
 def test_record(made):
     for wheel in made.glob("*.whl"):
-        with zipfile.ZipFile(wheel) as archive:
-            files = {name: archive.read(name) for name in archive.namelist()}
-        (record,) = (name for name in files if name.endswith(".dist-info/RECORD"))
-        rows = [row.split(",") for row in files.pop(record).decode().splitlines()]
-        assert rows.pop() == [record, "", ""]
-        digests = {name: base64.urlsafe_b64encode(hashlib.sha256(data).digest())
-                   for name, data in files.items()}
-        assert rows == [[name, f"sha256={digests[name].decode().rstrip('=')}", str(len(data))]
-                        for name, data in files.items()]
+        check_record(wheel)
 
 
 def test_contents(made):
     version = re.search(r"version: '(.*?)'", (ROOT / "meson.build").read_text()).group(1)
-    package = ROOT / "bindings/python/gsplat_c"
-    expected = {f"gsplat_c/{path.relative_to(package)}" for path in package.rglob("*.py")}
-    expected |= {"gsplat_c/py.typed", "gsplat_c/libgsplat_c.so"}
+    expected = package_with("libgsplat_c.so")
     for wheel in made.glob("*.whl"):
         with zipfile.ZipFile(wheel) as archive:
             names = set(archive.namelist())
@@ -190,3 +201,48 @@ def test_install_and_uninstall(made, environment, tmp_path):
     pip("uninstall", "--quiet", "--yes", "gsplat-c", *distributions)
     assert files_of(environment) == before
     assert not [path for path in environment.rglob("*gsplat_c*")]
+
+
+# --------------------------------------------------------------- other platforms
+
+
+@pytest.mark.parametrize("data, tag", [
+    (b"\x7fELF" + bytes(14) + b"\x3e\0", "linux_x86_64"),
+    (b"\x7fELF" + bytes(14) + b"\xb7\0" + b"\0GLIBC_2.17\0GLIBC_2.34\0GLIBC_2.4\0",
+     "manylinux_2_34_aarch64"),
+    (b"\x7fELF" + bytes(14) + b"\x3e\0" + b"\0GLIBC_2.2.5\0", "manylinux_2_17_x86_64"),
+    (b"MZ" + bytes(58) + b"\x40\0\0\0" + b"PE\0\0\x64\x86\0", "win_amd64"),
+])
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="builds of Linux")
+def test_tag_is_of_the_librarys_machine(tmp_path, data, tag):
+    (tmp_path / "library").write_bytes(data)
+    said = backend("import pathlib; print(b._library.platform_tag(pathlib.Path('library')))",
+                   tmp_path)
+    assert said.strip() == tag
+
+
+@pytest.mark.parametrize("target, tag, library", [
+    pytest.param("aarch64-linux-gnu", r"manylinux_2_(\d+)_aarch64", "libgsplat_c.so", id="arm64"),
+    pytest.param("x86_64-w64-mingw32", "win_amd64", "gsplat_c.dll", id="windows"),
+])
+def test_wheel_for_another_platform(tmp_path, target, tag, library):
+    for tool in ("meson", "ninja", f"{target}-gcc"):
+        if shutil.which(tool) is None:
+            pytest.skip(f"{tool} is not installed")
+    if sys.version_info < (3, 11):
+        pytest.skip("building needs tomli, which would have to be fetched")
+    options = ["-Dgpu=disabled", "-Doptimization=0",
+               f"--cross-file={ROOT}/cross/{target}.ini"]
+    wheels = []
+    for folder in (tmp_path / "first", tmp_path / "second"):
+        folder.mkdir()
+        backend(f"b.build_wheel('.', {{'build-dir': 'build', 'setup-args': {options!r}}})", folder)
+        wheels.append(one(folder, "*.whl"))
+    found = re.fullmatch(rf"gsplat_c-[\d.]+-py3-none-{tag}\.whl", wheels[0].name)
+    assert found and all(int(minor) <= 34 for minor in found.groups())
+    assert wheels[0].read_bytes() == wheels[1].read_bytes()
+    files = check_record(wheels[0])
+    assert {name for name in files if ".dist-info/" not in name} == package_with(library)
+    (wheel,) = (files[name].decode() for name in files if name.endswith(".dist-info/WHEEL"))
+    assert f"\nTag: {wheels[0].stem.split('-', 2)[2]}\n" in wheel
+    assert "\nRoot-Is-Purelib: false\n" in wheel

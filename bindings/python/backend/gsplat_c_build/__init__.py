@@ -8,7 +8,8 @@ An own one, since the wheel holds a library that is loaded by ctypes and not an 
 module: it fits every Python (py3-none-PLATFORM), which common backends do not know to say.
 
 Configuration settings, as in ``pip install . --config-settings=setup-args=-Dgpu=disabled``:
-    setup-args  options for meson setup, any number of them
+    setup-args  options for meson setup, any number of them; with --cross-file=FILE the wheel is
+                for the machine that FILE tells of
     build-dir   folder to build the library of the wheel in; build-wheel by default
 """
 
@@ -65,11 +66,11 @@ def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
-    folder = Path((_words(config_settings, "build-dir") or [ROOT / "build-wheel"])[0])
-    library = _library.build(ROOT, folder.absolute(),
-                             [*_library.OPTIONS, *_words(config_settings, "setup-args")])
+    options = [*_library.OPTIONS, *_words(config_settings, "setup-args")]
+    folder = _words(config_settings, "build-dir") or [_library.default_folder(ROOT, options)]
+    library = _library.build(ROOT, Path(folder[0]).absolute(), options)
     files = {f"gsplat_c/{name}": data for name, data in _modules(PACKAGE).items()}
-    files["gsplat_c/libgsplat_c.so"] = library.read_bytes()
+    files[f"gsplat_c/{library.name}"] = library.read_bytes()
     return _archives.write_wheel(Path(wheel_directory), Project(ROOT, ROOT), files,
                                  _library.platform_tag(library))
 

@@ -1,10 +1,13 @@
-"""All distributions at once: the source, the wheel and those of the drop-in modules."""
+"""All distributions at once: the source, the wheel and those of the drop-in modules.
+
+With --cross-file=FILE among the options the wheel alone, for another machine.
+"""
 
 import hashlib
 import sys
 from pathlib import Path
 
-from . import build_sdist, build_shims, build_wheel
+from . import _library, build_sdist, build_shims, build_wheel
 
 
 def main():
@@ -12,10 +15,12 @@ def main():
         sys.exit("usage: python3 -m gsplat_c_build FOLDER [-MESON-OPTION..]")
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    names = [build_sdist(folder), *build_shims(folder),
-             build_wheel(folder, {"setup-args": sys.argv[2:]})]
-    sums = [f"{hashlib.sha256((folder / name).read_bytes()).hexdigest()}  {name}\n"
-            for name in names]
+    options = sys.argv[2:]
+    names = [build_wheel(folder, {"setup-args": options})]
+    if not any(option.startswith(_library.CROSS) for option in options):
+        names = [build_sdist(folder), *build_shims(folder), *names]
+    sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n"
+            for path in sorted(folder.glob("gsplat_c*"))]
     (folder / "SHA256SUMS").write_text("".join(sums))
     for name in names:
         print(f"{(folder / name).stat().st_size / 1e6:8.3f} MB  {folder / name}")

@@ -38,7 +38,7 @@ def write_wheel(folder, project, files, platform):
         for name, data in files.items():
             entry = zipfile.ZipInfo(name, date)
             entry.create_system = 3  # Unix: the next line's meaning
-            entry.external_attr = (0o100755 if name.endswith(".so") else 0o100644) << 16
+            entry.external_attr = (0o100755 if name.endswith((".so", ".dll")) else 0o100644) << 16
             archive.writestr(entry, data, zipfile.ZIP_DEFLATED, 9)
     return path.name
 
