@@ -1,15 +1,17 @@
 # The front door.  Everything here calls a script or meson; nothing is built by make.
 .POSIX:
-.PHONY: help demo test test-gpu windows bench bench-gpu wheel docs sanitize coverage lint format setup clean
+.PHONY: help demo test test-gpu arm64 windows bench bench-gpu wheel docs sanitize coverage lint format setup clean
 
 help:
 	@echo 'make demo      renders demo.png; SCENE=file.ply [CAMERAS=cameras.json] for a trained scene'
 	@echo 'make test      builds and runs all tests'
 	@echo 'make test-gpu  runs the GPU tests on the library that make test built'
+	@echo 'make arm64     the library and the command for Linux arm64, and their tests under qemu'
 	@echo 'make windows   the DLL and the command for Windows, and their tests under Wine'
 	@echo 'make bench     times rendering; ARGS="..." are passed to gsplat-c bench'
 	@echo 'make bench-gpu times everything on a GPU stage by stage; ARGS="..." for bench/gpu.py'
-	@echo 'make wheel     the Python wheels and the source distribution, into dist/'
+	@echo 'make wheel     the Python wheels and the source distribution, into dist/;'
+	@echo '               PLATFORMS="arm64 windows" for those of other platforms too'
 	@echo 'make docs      the API reference as HTML, into build-docs/'
 	@echo 'make sanitize  the C tests under address and undefined-behaviour sanitizers'
 	@echo 'make coverage  the C tests once more, and which lines of src/ they run'
@@ -28,6 +30,10 @@ test:
 	@sh scripts/setup.sh test
 	@sh scripts/test.sh
 
+arm64:
+	@sh scripts/setup.sh arm64
+	@sh scripts/arm64.sh
+
 test-gpu:
 	@sh scripts/test_gpu.sh
 
@@ -44,7 +50,8 @@ bench-gpu:
 
 wheel:
 	@sh scripts/setup.sh wheel
-	@sh scripts/wheel.sh
+	@for platform in $(PLATFORMS); do sh scripts/setup.sh $$platform || exit 1; done
+	@sh scripts/wheel.sh $(PLATFORMS)
 
 docs:
 	@sh scripts/setup.sh docs
@@ -69,5 +76,6 @@ setup:
 	@sh scripts/setup.sh test
 
 clean:
-	rm -rf build build-windows build-windows-libraries build-windows-python build-sanitize \
-		build-coverage build-lint build-wheel build-docs dist demo.png bindings/rust/target
+	rm -rf build build-arm64 build-arm64-root build-windows build-windows-libraries \
+		build-windows-python build-native build-sanitize build-coverage build-lint build-wheel* \
+		build-docs dist demo.png bindings/rust/target

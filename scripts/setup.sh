@@ -4,6 +4,8 @@
 #   scripts/setup.sh demo     compiler, meson, ninja, cJSON, libpng
 #   scripts/setup.sh test     the same, cmocka, g++, CMake, valgrind, abidiff, cargo, and .venv
 #                             with numpy, pytest, jax, torch, NVRTC and the CUDA Runtime
+#   scripts/setup.sh arm64    the same as demo, cmocka, a cross compiler for Linux arm64, qemu,
+#                             and .venv with pytest and NVRTC
 #   scripts/setup.sh lint     the same as demo, clang, clang-format, clang-tidy, doxygen and
 #                             cargo, and .venv with the CUDA Runtime
 #   scripts/setup.sh coverage the same as demo, cmocka, gcovr, and .venv with NVRTC
@@ -26,8 +28,8 @@
 
 purpose=${1:-test}
 case $purpose in
-demo | test | lint | coverage | windows | docs | wheel) ;;
-*) die "unknown purpose '$purpose'; one of demo, test, lint, coverage, windows, docs, wheel" ;;
+demo | test | arm64 | lint | coverage | windows | docs | wheel) ;;
+*) die "unknown purpose '$purpose'; one of demo, test, arm64, lint, coverage, windows, docs, wheel" ;;
 esac
 
 have() { command -v "$1" >/dev/null 2>&1; }
@@ -74,6 +76,13 @@ missing_packages() {
         have llvm-dlltool || echo llvm
         have_venv || echo python3-venv
         ;;
+    arm64)
+        have_module cmocka || echo libcmocka-dev
+        have aarch64-linux-gnu-gcc || echo gcc-aarch64-linux-gnu libc6-dev-arm64-cross
+        have aarch64-linux-gnu-g++ || echo g++-aarch64-linux-gnu
+        have qemu-aarch64 || echo qemu-user
+        have_venv || echo python3-venv
+        ;;
     test)
         have_module cmocka || echo libcmocka-dev
         have readelf || echo binutils
@@ -99,6 +108,8 @@ Install these by your system's own means, then run the command again:
                meson 1.0 or newer, cJSON and libpng with their headers
   make test    cmocka with its headers, binutils, g++, CMake, valgrind, abidiff (libabigail), Python's
                venv module
+  make arm64   cmocka, gcc and g++ for aarch64-linux-gnu with the C library's headers, and qemu-user;
+               Debian or Ubuntu, whose arm64 packages it unpacks
   make lint    clang, clang-format, clang-tidy and doxygen
   make docs    doxygen alone, and Python
   make coverage  cmocka with its headers, gcovr
@@ -250,7 +261,7 @@ esac
 case $purpose in
 test) install_python_packages ;;
 coverage) install_nvrtc || say "NVRTC could not be installed: src/gpu is left out" >&2 ;;
-windows)
+windows | arm64)
     install_pytest
     install_nvrtc || say "NVRTC could not be installed: for the CPU only" >&2
     ;;

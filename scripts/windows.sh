@@ -10,11 +10,7 @@
 
 PATH="$PATH:/usr/lib/wine" # where Debian has wine64
 folder=build-windows
-if [ -z "${GSPLAT_C_GOLDEN:-}" ]; then
-    GSPLAT_C_GOLDEN="$root/tests/golden"
-    [ ! -d "$root/../shared/golden" ] || GSPLAT_C_GOLDEN=$(cd "$root/../shared/golden" && pwd)
-fi
-export GSPLAT_C_GOLDEN
+find_golden_data
 gpu=-Dgpu=auto
 [ "${GSPLAT_C_CUDA:-1}" != 0 ] || gpu=-Dgpu=disabled
 
@@ -56,6 +52,7 @@ command_tests="tests/test_command.py tests/test_command_errors.py
 failed=
 meson test -C $folder --no-rebuild --print-errorlogs || failed="$failed meson"
 grep -hE '^\[  (PASSED|FAILED|SKIPPED)' $folder/meson-logs/testlog.txt || true
+sh scripts/agreement.sh wine64 $folder/tests/agreement.exe || failed="$failed agreement"
 
 pytest="-m pytest -q -rs -p no:cacheprovider"
 # shellcheck disable=SC2086 # options are a list of words
