@@ -6,6 +6,8 @@ no framework is imported, an array's own is already there.  What adapters do:
     pack        a view in the call's block; returns the address of a DLTensor.  Inputs
                 that must be dense and are not are copied.  Outputs are never copied:
                 they must be dense and writable.
+    pack_all    the same of many inputs, of any framework
+    pack_new    the same of what empty() gave
     empty       a new array on the device of another
     bytes       uint8 memory at a multiple of 256
     device      (DLDeviceType, id) of an array
@@ -39,7 +41,9 @@ from ._dlpack import (
 from ._errors import argument_error
 
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
+MATRICES = ("view", "projection")
 _CPU_WORD = device_word((CPU, 0))
+_NO_MEMORY = (RuntimeError, TypeError, BufferError)  # what a tensor without any raises
 
 
 def _must_be_dense(name):
@@ -57,6 +61,14 @@ class Arrays:
 
     def is_transposed(self, array):
         return False
+
+    def pack_all(self, block, names, values):
+        """Addresses of inputs, 0 for None; those that MATRICES names may be transposed."""
+        return [0 if value is None else pack_input(block, value, name)
+                for name, value in zip(names, values)]
+
+    def pack_new(self, block, array, name):
+        return pack_output(block, array, name)
 
 
 def by_columns(shape, strides, item=1):
@@ -159,7 +171,7 @@ class TorchArrays(Arrays):
                        for name in ("float32", "float64", "int32", "int64", "uint8", "bool")}
         cpu = torch.device("cpu")
         self._devices = {cpu: (CPU, 0)}
-        self._records = torch.is_grad_enabled
+        self._records, self._empty, self._uint8 = torch.is_grad_enabled, torch.empty, torch.uint8
         self._view = view_function(torch.Tensor)
         self._raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 
@@ -180,12 +192,45 @@ class TorchArrays(Arrays):
                 raise argument_error("DTYPE", f"{name} has dtype {tensor.dtype}")
             device = device_word(self.device(tensor, name))
             return block.tensor(name, tensor.data_ptr(), device, dtype, tensor.shape, strides)
-        except (RuntimeError, TypeError, BufferError) as error:
+        except _NO_MEMORY as error:
             if isinstance(error, ValueError):
                 raise
             self.device(tensor, name)
             reason = str(error).partition("\n")[0]  # a trace may follow
             raise argument_error("LAYOUT", f"{name} has no plain memory: {reason}") from None
+
+    def pack_all(self, block, names, values):
+        """Dense tensors in one loop, without a call of Python for each."""
+        view, records = self._view, self._records()
+        if view is None:
+            return super().pack_all(block, names, values)
+        address, addresses = block.base + block.reserve(len(names) * DLTENSOR.size), []
+        for name, value in zip(names, values):
+            if value is None:
+                addresses.append(0)
+                continue
+            try:
+                plain = (_adapters.get(type(value)) is self
+                         and not (records and value.requires_grad) and not value.is_neg()
+                         and (value.is_contiguous()
+                              or name in MATRICES and by_columns(value.shape, value.stride())))
+                if plain:
+                    view(value, address)
+            except _NO_MEMORY:
+                plain = False  # pack_input() says why
+            if plain:
+                addresses.append(address)
+                address += DLTENSOR.size
+            else:
+                addresses.append(pack_input(block, value, name))
+        return addresses
+
+    def pack_new(self, block, tensor, name):
+        if self._view is None:
+            return pack_output(block, tensor, name)
+        address = block.base + block.reserve(DLTENSOR.size)
+        self._view(tensor, address)
+        return address
 
     @staticmethod
     def _plain(block, tensor, strided, name, writable):
@@ -200,14 +245,14 @@ class TorchArrays(Arrays):
         return not tensor.is_contiguous() and by_columns(tensor.shape, tensor.stride())
 
     def empty(self, shape, dtype, like):
-        return self.torch.empty(shape, dtype=self.dtypes[dtype], device=like.device)
+        return self._empty(shape, dtype=self.dtypes[dtype], device=like.device)
 
     def bytes(self, size, like):
         if like.is_cuda:  # whose allocator aligns to 512
-            memory = self.torch.empty(size, dtype=self.torch.uint8, device=like.device)
+            memory = self._empty(size, dtype=self._uint8, device=like.device)
             if memory.data_ptr() % 256 == 0:
                 return memory
-        memory = self.torch.empty(size + 255, dtype=self.torch.uint8, device=like.device)
+        memory = self._empty(size + 255, dtype=self._uint8, device=like.device)
         return memory.narrow(0, -memory.data_ptr() % 256, size)
 
     def address(self, tensor):
@@ -442,14 +487,10 @@ def pack(block, value, name):
     return (found if found is not None else _find(value, name)).pack(block, value, name)
 
 
-def pack_matrix(block, value, name):
-    """A DLTensor of matrices [C, 4, 4] or [4, 4], dense or each stored transposed."""
-    found = _adapters.get(type(value))
-    if found is None:
-        if value is None:
-            return 0
-        found = _find(value, name)
-    return found.pack(block, value, name, found.is_transposed(value))
+def pack_input(block, value, name):
+    """A DLTensor of an input that must be dense; or of matrices that may each be transposed."""
+    found = adapter(value, name)
+    return found.pack(block, value, name, name in MATRICES and found.is_transposed(value))
 
 
 def pack_image(block, value, name):

@@ -46,7 +46,9 @@ def dtype_word(code: int, bits: int, ndim: int = 0) -> int:
 
 
 _NDIM = [dtype_word(0, 0, ndim) for ndim in range(MAX_NDIM + 1)]
-_UINT8 = dtype_word(1, 8)
+_pack_row = _DENSE[1]
+_ROW_OF_UINT8 = dtype_word(1, 8) | _NDIM[1]
+_ROW_BYTES = 48 + 8  # DLTensor, shape
 
 
 class Descriptor:
@@ -84,13 +86,19 @@ class Descriptor:
             raise self._bad_value(values, error) from None
         return block.base + offset
 
+    def default(self, block: Block) -> int:
+        """Leaves every field at its default."""
+        offset = block.reserve(self.size)
+        block.memory[offset:block.top] = self._zero
+        return block.base + offset
+
     def pack_named(self, block: Block, values: dict[str, int]) -> int:
         """Writes pointer fields by name and leaves the others at their default."""
-        offset, memory, offsets = block.reserve(self.size), block.memory, self.offsets
-        memory[offset:block.top] = self._zero
+        address = self.default(block)
+        offset, memory, offsets = address - block.base, block.memory, self.offsets
         for name, value in values.items():
             _set_pointer(memory, offset + offsets[name], value)
-        return block.base + offset
+        return address
 
     def unpack(self, block: Block, address: int) -> tuple:
         """The fields but struct_size, in the header's order."""
@@ -115,7 +123,7 @@ class Block:
     the function's name in front.
     """
 
-    __slots__ = ("memory", "base", "size", "top", "keep", "stream", "double", "function",
+    __slots__ = ("memory", "base", "size", "top", "keep", "arrays", "stream", "double", "function",
                  "_export")
 
     def __init__(self, size: int = _BLOCK_BYTES):
@@ -125,6 +133,7 @@ class Block:
         self.size = size
         self.top = 0
         self.keep: list = []
+        self.arrays = None
         self.stream = 0
         self.double = False
         self.function = ""
@@ -171,7 +180,10 @@ class Block:
 
     def bytes(self, data, device, size) -> int:
         """Packs a DLTensor of uint8 [size]; its address."""
-        return self.tensor("memory", data, device, _UINT8, (size,))
+        offset = self.reserve(_ROW_BYTES)
+        address = self.base + offset
+        _pack_row(self.memory, offset, data, device, _ROW_OF_UINT8, address + 48, 0, 0, size)
+        return address
 
 
 class _Free(threading.local):

@@ -43,10 +43,10 @@ def context(device: tuple[int, int]) -> int:
 def begin(block, value, name, stream):
     """What a call needs to know from the array that decides about framework and device.
 
-    Returns (its adapter, its device, the context).  From then on block.stream is the stream,
-    and block.double tells whether numbers are float64.
+    Returns (its adapter, its device, the context).  From then on block.arrays is the adapter,
+    block.stream the stream, and block.double tells whether numbers are float64.
     """
-    arrays = principal(value, name)
+    block.arrays = arrays = principal(value, name)
     device = arrays.device(value)
     block.stream = arrays.stream(device) if stream is None else stream
     block.double = arrays.is_double(value)

@@ -3,13 +3,31 @@
 from __future__ import annotations
 
 from ._abi import CONSTANTS
-from ._arrays import CPU, adapter, convert, pack, pack_output, shape_of
-from ._call import Descriptor, call, device_word
+from ._arrays import adapter, convert, pack, pack_output, shape_of
+from ._call import Descriptor, call
 from ._context import begin
+from ._draw import (
+    BACKWARD_SCRATCH_BYTES,
+    BUFFERS,
+    INFO,
+    Memory,
+    SavedRaster,
+    check,
+    draw_once,
+    draw_saved,
+)
 from ._errors import argument_error
-from ._lib import fail, lib
+from ._lib import lib
 from ._result import RasterGrads, RasterOutputs
-from ._scene import OUTPUT_NAMES, Frame, make_outputs, pack_args
+from ._scene import (
+    DETERMINISTIC,
+    OUTPUT_NAMES,
+    TENSORS,
+    Frame,
+    make_outputs,
+    pack_fields,
+    raster_fields,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,24 +38,14 @@ if TYPE_CHECKING:
     from ._types import Array, CameraArray, Out, RasterArgs
 
 _OUTPUTS = Descriptor("gsc_raster_outputs")
-_BUFFERS = Descriptor("gsc_raster_buffers")
-_INFO = Descriptor("gsc_raster_info")
 _GRADS = Descriptor("gsc_raster_grads")
 
-_forward = lib.gsc_raster_forward
-
 _GRAD_ADD = CONSTANTS["GSC_RASTER_GRAD_ADD"]
-_GRAD2D_NDC = CONSTANTS["GSC_RASTER_GRAD2D_NDC"]
+GRAD2D_NDC = CONSTANTS["GSC_RASTER_GRAD2D_NDC"]
 _FORWARD_ONLY = CONSTANTS["GSC_RASTER_FORWARD_ONLY"]
-_TOO_SMALL = CONSTANTS["GSC_ERROR_BUFFER_TOO_SMALL"]
-# Where Descriptor.unpack() has a field.
-(_STATE_BYTES, _LISTS_BYTES, _LISTS_MIN_BYTES, _SCRATCH_BYTES, _BACKWARD_SCRATCH_BYTES, _PAIRS,
- _VISIBLE) = (
-    _INFO.fields.index(name) - 1 for name in (
-        "state_bytes", "intersections_bytes", "intersections_min_bytes", "forward_scratch_bytes",
-        "backward_scratch_bytes", "intersections", "visible"))
 
 _UPSTREAM = ("color", "alpha", "depth", "inv_depth")
+_MEANS = TENSORS.index("means")
 GRAD_NAMES = tuple(name for name in _GRADS.fields[1:] if name not in _UPSTREAM)
 
 
@@ -137,19 +145,16 @@ def rasterize(
     """
     with call("rasterize") as block:
         arrays, device, handle = begin(block, means, "means", stream)
-        args = pack_args(  # by position, which is faster: in the order of the signature
-            block, _FORWARD_ONLY, means, opacities, view, width, height, projection, intrinsics,
-            position, background, pixel_weights, scales, rotations, covariances, colors, sh,
-            sh_dc, sh_degree, scale_modifier, tan_fovx, tan_fovy, near_plane, far_plane,
-            radius_clip, blur, median_default, antialias, prefiltered, view_row_major, pixel_last,
-            compat_3dgs, deterministic, log_scales, logit_opacities)
+        fields = raster_fields(  # by position, which is faster: in the order of the signature
+            means, opacities, view, width, height, projection, intrinsics, position, background,
+            pixel_weights, scales, rotations, covariances, colors, sh, sh_dc, sh_degree,
+            scale_modifier, tan_fovx, tan_fovy, near_plane, far_plane, radius_clip, blur,
+            median_default, antialias, prefiltered, view_row_major, pixel_last, compat_3dgs,
+            deterministic, log_scales, logit_opacities)
+        args = pack_fields(block, *fields, _FORWARD_ONLY)
         frame = Frame(view, means, colors, width, height, pixel_last)
         values, results = _outputs(block, arrays, means, outputs, out, frame)
-        if device[0] == CPU or stream is not None:
-            _check(_forward(handle, args, results, 0, block.stream))
-        else:
-            memory = _Memory(block, arrays, means, device, lends_scratch=True, keeps=False)
-            _draw(block, handle, args, results, memory, None)
+        draw_once(block, handle, args, results, means, device, stream)
         return RasterOutputs(convert(arrays, values, means, out))
 
 
@@ -160,30 +165,6 @@ def _outputs(block, arrays, like, outputs, out, frame):
     values, addresses = make_outputs(block, arrays, like, outputs, out, OUTPUT_NAMES,
                                      frame.output)
     return values, _OUTPUTS.pack_named(block, addresses)
-
-
-class SavedRaster:
-    """What backward needs of a forward call, besides the same inputs.
-
-    Attributes:
-        state: uint8 [bytes] in the framework of the means (jax: in the one that lent memory).
-        intersections: uint8 [bytes], lists of the Gaussians that each tile draws.
-        info: the fields of gsc_raster_info, plain integers.
-
-    The arrays hold no pointers: they may be copied, moved and stored.
-    """
-
-    __slots__ = ("state", "intersections", "info")
-
-    def __init__(self, state: Any, intersections: Any, info: tuple[int, ...]):
-        self.state = state
-        self.intersections = intersections
-        self.info = info
-
-    @property
-    def pairs(self) -> int:
-        """How many pairs of a tile and a Gaussian that reaches it there are."""
-        return self.info[_PAIRS]
 
 
 def rasterize_forward(
@@ -205,64 +186,15 @@ def rasterize_forward(
     Returns:
         (RasterOutputs, SavedRaster)
     """
-    values, saved = forward(args, outputs, out, stream, max_intersections_bytes)
-    return RasterOutputs(values), saved
-
-
-def forward(args, outputs, out=None, stream=None, max_intersections_bytes=None):
-    """rasterize_forward(); the outputs in a dictionary."""
     _need(args, "rasterize_forward")
     with call("rasterize_forward") as block:
         like = args["means"]
         arrays, device, handle = begin(block, like, "means", stream)
-        packed = pack_args(block, **args)
+        packed = pack_fields(block, *raster_fields(**args))
         values, results = _outputs(block, arrays, like, outputs, out, Frame.of(args))
-        memory = _Memory(block, arrays, like, device, lends_scratch=stream is None)
-        state, lists, info = _draw(block, handle, packed, results, memory,
-                                   max_intersections_bytes)
-        saved = SavedRaster(state, lists, _INFO.unpack(block, info))
-        return convert(arrays, values, like, out), saved
-
-
-def _draw(block, handle, args, results, memory, limit):
-    """Both steps in the framework's memory: (state, intersections, address of a gsc_raster_info).
-
-    Where the frames before tell how large this one may be, nothing waits between the steps."""
-    info, stream = _INFO.pack_named(block, {}), block.stream
-    _check(lib.gsc_raster_forecast(handle, args, info))
-    plan = _INFO.unpack(block, info)
-    state_bytes, scratch_bytes = plan[_STATE_BYTES], plan[_SCRATCH_BYTES]
-    if plan[_VISIBLE] and limit is None:
-        (state, state_view), (lists, lists_view), (scratch, scratch_view) = memory.frame(
-            state_bytes, plan[_LISTS_BYTES], scratch_bytes)
-        status = lib.gsc_raster_draw(
-            handle, args, _BUFFERS.pack(block, state_view, lists_view, scratch_view), results, info,
-            stream)
-        if status != _TOO_SMALL:
-            _check(status)
-            return state, lists, info
-        del lists  # so that what follows can have it
-    else:
-        state, state_view = memory.get(state_bytes)
-        scratch, scratch_view = memory.scratch(scratch_bytes)
-        _check(lib.gsc_raster_project(
-            handle, args, _BUFFERS.pack(block, state_view, 0, scratch_view), results, info, stream))
-    plan = _INFO.unpack(block, info)
-    needed = plan[_SCRATCH_BYTES]
-    if needed > scratch_bytes:
-        del scratch
-    lists, lists_view = memory.get(_list_bytes(plan, limit))
-    if needed > scratch_bytes:
-        scratch, scratch_view = memory.scratch(needed)
-    _check(lib.gsc_raster_render(
-        handle, args, _BUFFERS.pack(block, state_view, lists_view, scratch_view), results, info, 0,
-        stream))
-    return state, lists, info
-
-
-def _check(status):
-    if status:
-        fail(status)
+        saved = draw_saved(block, handle, packed, results, like, device, stream,
+                           max_intersections_bytes)
+        return RasterOutputs(convert(arrays, values, like, out)), saved
 
 
 def _need(args, function):
@@ -271,45 +203,23 @@ def _need(args, function):
             raise TypeError(f"{function}() needs the keyword argument {name!r}")
 
 
-class _Memory:
-    """Buffers of one call in the framework's memory, beside the means."""
+def draw(numbers, tensors, outputs, saves):
+    """rasterize(), or rasterize_forward() if it saves, of arguments in the header's order.
 
-    __slots__ = ("_block", "_arrays", "_like", "_device", "_lends_scratch", "_keeps")
-
-    def __init__(self, block, arrays, like, device, lends_scratch, keeps=True):
-        self._block, self._arrays, self._like = block, arrays, like
-        self._device = device_word(device)
-        self._lends_scratch = lends_scratch and device[0] != CPU
-        self._keeps = keeps
-
-    def get(self, size):
-        """(uint8 array of that size, its view)."""
-        memory = self._arrays.bytes(size, self._like)
-        return memory, self._block.bytes(self._arrays.address(memory), self._device, size)
-
-    def frame(self, state, lists, scratch):
-        """The same for three sizes, the last of scratch memory.  Of one array where nothing is
-        kept, which spares the time of two before the device has work."""
-        if self._keeps or not (self._lends_scratch and scratch):
-            return self.get(state), self.get(lists), self.scratch(scratch)
-        at_lists = state + -state % 256
-        at_scratch = at_lists + lists + -lists % 256
-        memory = self._arrays.bytes(at_scratch + scratch, self._like)
-        address, view, device = self._arrays.address(memory), self._block.bytes, self._device
-        return ((memory, view(address, device, state)),
-                (memory, view(address + at_lists, device, lists)),
-                (memory, view(address + at_scratch, device, scratch)))
-
-    def scratch(self, size):
-        """The same for scratch memory.  None on the CPU, and on a stream that is not the
-        framework's current one, where the library has its own; else the framework's, which may be
-        freed while the device still uses it, since it goes by streams."""
-        return self.get(size) if self._lends_scratch and size else (None, 0)
-
-
-def _list_bytes(plan, limit):
-    whole = plan[_LISTS_BYTES]
-    return whole if limit is None else max(min(whole, limit), plan[_LISTS_MIN_BYTES])
+    Args:
+        numbers, tensors: as raster_fields() returns them.
+        outputs: new, dense arrays by name, color among them.
+    Returns:
+        SavedRaster or None.
+    """
+    means = tensors[_MEANS]
+    with call("rasterize_forward" if saves else "rasterize") as block:
+        arrays, device, handle = begin(block, means, "means", None)
+        args = pack_fields(block, numbers, tensors, 0 if saves else _FORWARD_ONLY)
+        results = _OUTPUTS.pack_named(block, {name: arrays.pack_new(block, array, name)
+                                              for name, array in outputs.items()})
+        run = draw_saved if saves else draw_once
+        return run(block, handle, args, results, means, device, None)
 
 
 def rasterize_backward(
@@ -345,49 +255,53 @@ def rasterize_backward(
     Returns:
         RasterGrads: what was asked for; summed over the cameras.
     """
-    return RasterGrads(backward(
-        saved, args, wrt, {"color": grad_color, "alpha": grad_alpha, "depth": grad_depth,
-                           "inv_depth": grad_inv_depth}, out, grad_add, grad2d_ndc, stream))
-
-
-def backward(saved, args, wrt, upstream, out=None, grad_add=False, grad2d_ndc=False, stream=None):
-    """rasterize_backward(); gradients by output and by input in dictionaries."""
     _need(args, "rasterize_backward")
+    flags = (_GRAD_ADD if grad_add else 0) | (GRAD2D_NDC if grad2d_ndc else 0)
+    return RasterGrads(backward(
+        saved, *raster_fields(**args), wrt, {"color": grad_color, "alpha": grad_alpha,
+                                             "depth": grad_depth, "inv_depth": grad_inv_depth},
+        out, flags, stream))
+
+
+def backward(saved, numbers, tensors, wrt, upstream, out=None, flags=0, stream=None):
+    """rasterize_backward() of arguments as draw() takes them.
+
+    upstream: gradient by output.  flags: of the gradients.  Returns {name: gradient}.
+    """
     with call("rasterize_backward") as block:
-        like = args["means"]
+        like = tensors[_MEANS]
         arrays, device, handle = begin(block, like, "means", stream)
-        flags = (_GRAD_ADD if grad_add else 0) | (_GRAD2D_NDC if grad2d_ndc else 0)
-        if grad_add:
+        if flags & _GRAD_ADD:
             missing = [name for name in wrt if not out or name not in out]
             if missing:
                 raise argument_error("INVALID_ARGUMENT", f"grad_add without {missing[0]} in out")
-        packed = pack_args(block, flags, **args)
+        packed, given = pack_fields(block, numbers, tensors, flags), dict(zip(TENSORS, tensors))
         values, addresses = make_outputs(block, arrays, like, wrt, out, GRAD_NAMES,
-                                         lambda name: (None, _grad_shape(args, name)))
+                                         lambda name: (None, _grad_shape(given, name)))
         for name, value in upstream.items():
             if value is not None:
                 addresses[name] = pack(block, value, f"grad_{name}")
         grads = _GRADS.pack_named(block, addresses)
-        info = _INFO.pack(block, *saved.info)
-        memory = _Memory(block, arrays, like, device, lends_scratch=stream is None)
-        scratch_bytes = _backward_scratch(block, handle, packed, saved, args)
+        info = INFO.pack(block, *saved.info)
+        memory = Memory(block, like, device, lends_scratch=stream is None)
+        scratch_bytes = _backward_scratch(block, handle, packed, saved, numbers[0])
         scratch, scratch_view = memory.scratch(scratch_bytes)
-        buffers = _BUFFERS.pack(
+        buffers = BUFFERS.pack(
             block, _saved_buffer(block, saved.state, "state", arrays, like),
             _saved_buffer(block, saved.intersections, "intersections", arrays, like), scratch_view)
-        _check(lib.gsc_raster_backward(handle, packed, buffers, info, grads, block.stream))
+        check(lib.gsc_raster_backward(handle, packed, buffers, info, grads, block.stream))
         del scratch
         return convert(arrays, values, like, out)
 
 
-def _backward_scratch(block, handle, packed, saved, args):
+def _backward_scratch(block, handle, packed, saved, flags):
     """Bytes of it.  As forward found, but for an option that may be given to backward alone."""
     info = saved.info
-    if args.get("deterministic"):
-        sizes = _INFO.pack(block, *info)
-        _check(lib.gsc_raster_sizes(handle, packed, sizes))
-        info = _INFO.unpack(block, sizes)
-    return info[_BACKWARD_SCRATCH_BYTES]
+    if flags & DETERMINISTIC:
+        sizes = INFO.pack(block, *info)
+        check(lib.gsc_raster_sizes(handle, packed, sizes))
+        info = INFO.unpack(block, sizes)
+    return info[BACKWARD_SCRATCH_BYTES]
 
 
 def _saved_buffer(block, memory, name, arrays, like):
@@ -401,8 +315,9 @@ def _saved_buffer(block, memory, name, arrays, like):
 
 
 def _grad_shape(args, name):
+    """Of the gradient by an input; args: those that are arrays, by name."""
     if name in ("means2d", "means2d_abs"):
-        frame = Frame.of(args)
+        frame = _lists(args["view"], args["means"])
         return (*frame.lead, frame.gaussians, 2)
     given = args.get(name)
     if given is not None:
@@ -413,8 +328,13 @@ def _grad_shape(args, name):
 
         return _list_shape(given)
     if name == "position":
-        return (*Frame.of(args).lead, 3)
+        return (*_lists(args["view"], args["means"]).lead, 3)
     raise argument_error("INVALID_ARGUMENT", f"wrt has {name!r}, which is not an input")
+
+
+def _lists(view, means):
+    """The Frame of a call without an image."""
+    return Frame(view, means, None, 0, 0, False)
 
 
 def mark_visible(
@@ -440,12 +360,13 @@ def mark_visible(
     """
     with call("mark_visible") as block:
         arrays, _, handle = begin(block, means, "means", stream)
-        packed = pack_args(block, means=means, view=view, near_plane=near_plane,
-                           far_plane=far_plane, view_row_major=view_row_major)
+        packed = pack_fields(block, *raster_fields(
+            means=means, view=view, near_plane=near_plane, far_plane=far_plane,
+            view_row_major=view_row_major))
         visible = out
         if visible is None:
-            frame = Frame(view, means, None, 0, 0, False)
+            frame = _lists(view, means)
             visible = arrays.empty((*frame.lead, frame.gaussians), "bool", means)
-        _check(lib.gsc_mark_visible(handle, packed, pack_output(block, visible, "out"),
+        check(lib.gsc_mark_visible(handle, packed, pack_output(block, visible, "out"),
                                     block.stream))
         return convert(arrays, {"out": visible}, means, {"out": out})["out"]

@@ -5,19 +5,21 @@ from __future__ import annotations
 import math
 
 from ._abi import CONSTANTS
-from ._arrays import pack, pack_matrix, pack_output, shape_of
+from ._arrays import pack_output, shape_of
 from ._call import Descriptor
 from ._errors import argument_error
 
 _ARGS = Descriptor("gsc_raster_args")
+_VIEW = _ARGS.fields.index("view")
+NUMBERS, TENSORS = _ARGS.fields[1:_VIEW], _ARGS.fields[_VIEW:]
 _SMALLEST = 1.2e-38  # stands for zero where the C struct reads zero as "default"
 
 _ANTIALIAS = CONSTANTS["GSC_RASTER_ANTIALIAS"]
 _PREFILTERED = CONSTANTS["GSC_RASTER_PREFILTERED"]
 _VIEW_ROW_MAJOR = CONSTANTS["GSC_RASTER_VIEW_ROW_MAJOR"]
-_PIXEL_LAST = CONSTANTS["GSC_RASTER_PIXEL_LAST"]
+PIXEL_LAST = CONSTANTS["GSC_RASTER_PIXEL_LAST"]
 _COMPAT_3DGS = CONSTANTS["GSC_RASTER_COMPAT_3DGS"]
-_DETERMINISTIC = CONSTANTS["GSC_RASTER_DETERMINISTIC"]
+DETERMINISTIC = CONSTANTS["GSC_RASTER_DETERMINISTIC"]
 _LOG_SCALES = CONSTANTS["GSC_RASTER_LOG_SCALES"]
 _LOGIT_OPACITIES = CONSTANTS["GSC_RASTER_LOGIT_OPACITIES"]
 
@@ -29,8 +31,7 @@ def number(value, zero: float) -> float:
     return zero if value == 0 else value
 
 
-def pack_args(
-    block, more_flags=0,
+def raster_fields(
     means=None, opacities=None, view=None, width=0, height=0, projection=None, intrinsics=None,
     position=None, background=None, pixel_weights=None, scales=None, rotations=None,
     covariances=None, colors=None, sh=None, sh_dc=None, sh_degree=None, scale_modifier=None,
@@ -39,8 +40,8 @@ def pack_args(
     pixel_last=False, compat_3dgs=False, deterministic=False, log_scales=False,
     logit_opacities=False,
 ):
-    """The address of a gsc_raster_args."""
-    flags = more_flags
+    """(numbers, tensors): the fields of a gsc_raster_args as NUMBERS and TENSORS name them."""
+    flags = 0
     if antialias:
         flags |= _ANTIALIAS
     if prefiltered:
@@ -48,19 +49,19 @@ def pack_args(
     if view_row_major:
         flags |= _VIEW_ROW_MAJOR
     if pixel_last:
-        flags |= _PIXEL_LAST
+        flags |= PIXEL_LAST
     if compat_3dgs:
         flags |= _COMPAT_3DGS
     if deterministic:
-        flags |= _DETERMINISTIC
+        flags |= DETERMINISTIC
     if log_scales:
         flags |= _LOG_SCALES
     if logit_opacities:
         flags |= _LOGIT_OPACITIES
     if sh_degree is None:
         sh_degree = 0 if sh is None else _stored_degree(sh, sh_dc)
-    return _ARGS.pack(
-        block, flags, width, height, sh_degree,
+    return (
+        flags, width, height, sh_degree,
         0.0 if scale_modifier is None else number(scale_modifier, _SMALLEST),
         tan_fovx or 0.0,
         tan_fovy or 0.0,
@@ -69,21 +70,15 @@ def pack_args(
         radius_clip or 0.0,
         0.0 if blur is None else number(blur, -1.0),
         median_default or 0.0,
-        pack_matrix(block, view, "view"),
-        0 if projection is None else pack_matrix(block, projection, "projection"),
-        0 if intrinsics is None else pack(block, intrinsics, "intrinsics"),
-        0 if position is None else pack(block, position, "position"),
-        0 if background is None else pack(block, background, "background"),
-        0 if pixel_weights is None else pack(block, pixel_weights, "pixel_weights"),
-        pack(block, means, "means"),
-        0 if opacities is None else pack(block, opacities, "opacities"),
-        0 if scales is None else pack(block, scales, "scales"),
-        0 if rotations is None else pack(block, rotations, "rotations"),
-        0 if covariances is None else pack(block, covariances, "covariances"),
-        0 if colors is None else pack(block, colors, "colors"),
-        0 if sh is None else pack(block, sh, "sh"),
-        0 if sh_dc is None else pack(block, sh_dc, "sh_dc"),
-    )
+    ), (view, projection, intrinsics, position, background, pixel_weights, means, opacities,
+        scales, rotations, covariances, colors, sh, sh_dc)
+
+
+def pack_fields(block, numbers, tensors, flags=0):
+    """The address of a gsc_raster_args of both, with more flags; after begin()."""
+    if flags:
+        numbers = (numbers[0] | flags, *numbers[1:])
+    return _ARGS.pack(block, *numbers, *block.arrays.pack_all(block, TENSORS, tensors))
 
 
 def _stored_degree(sh, sh_dc):
@@ -184,6 +179,8 @@ def make_outputs(block, arrays, like, names, out, known, output):
             if dtype is None:
                 dtype = "float64" if block.double else "float32"
             given = arrays.empty(shape, dtype, like)
+            addresses[name] = arrays.pack_new(block, given, name)
+        else:
+            addresses[name] = pack_output(block, given, name)
         values[name] = given
-        addresses[name] = pack_output(block, given, name)
     return values, addresses

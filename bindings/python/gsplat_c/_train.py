@@ -11,7 +11,15 @@ from ._lib import fail, lib
 from ._ops import _LOSS, _VALID, _window
 from ._raster import _GRADS, _OUTPUTS, GRAD_NAMES, _grad_shape, _need
 from ._result import RasterGrads, RasterOutputs, TrainStep
-from ._scene import _SMALLEST, OUTPUT_NAMES, Frame, make_outputs, number, pack_args
+from ._scene import (
+    _SMALLEST,
+    OUTPUT_NAMES,
+    Frame,
+    make_outputs,
+    number,
+    pack_fields,
+    raster_fields,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -101,7 +109,8 @@ def train_step(
         written = {name: _pack_parameter(block, args[name], name) for name in groups
                    if name in _PARAMETERS and args.get(name) is not None}
         count, packed_groups = _pack_groups(block, groups)
-        raster = pack_args(block, _GRAD2D_NDC if grad2d_ndc else 0, **{**args, **written})
+        raster = pack_fields(block, *raster_fields(**{**args, **written}),
+                             _GRAD2D_NDC if grad2d_ndc else 0)
         losses, loss_out = ["loss", "parts"] if parts else ["loss"], dict(out or {})
         raster_out = {name: loss_out.pop(name) for name in list(loss_out) if name in OUTPUT_NAMES}
         drawn, drawn_at = make_outputs(block, arrays, like, outputs, raster_out, OUTPUT_NAMES,

@@ -264,15 +264,15 @@ def test_mark_visible():
 
 
 def test_every_argument_reaches_its_field(monkeypatch):
-    signature = inspect.signature(_scene.pack_args)
+    signature = inspect.signature(_scene.raster_fields)
     seen = {}
 
     def spy(*args):
         seen.update(signature.bind(*args).arguments)
-        return pack_args(*args)
+        return raster_fields(*args)
 
-    pack_args = _scene.pack_args
-    monkeypatch.setattr(_raster, "pack_args", spy)
+    raster_fields = _scene.raster_fields
+    monkeypatch.setattr(_raster, "raster_fields", spy)
     names = [name for name in inspect.signature(gsplat_c.rasterize).parameters
              if name not in ("means", "outputs", "out", "stream")]
     values = {name: object() for name in names}

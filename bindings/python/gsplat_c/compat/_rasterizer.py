@@ -35,9 +35,8 @@ def make_function(variant):
             *tensors, settings = arguments
             chosen = variant or variant_of(settings)
             names = _input_names(chosen, len(tensors))
-            tensors = dict(zip(names, tensors))
-            results, drawn = _draw(chosen, settings, tensors, True)
-            _keep(ctx, chosen, settings, tensors, drawn)
+            results, drawn = _draw(chosen, settings, names, tensors, True)
+            _keep(ctx, chosen, settings, names, tensors, drawn)
             ctx.mark_non_differentiable(*(results[name] for name in chosen.returns
                                           if OUTPUTS[name].integer))
             return tuple(results[name] for name in chosen.returns)
@@ -63,47 +62,49 @@ def _input_names(variant, count):
                     f"{', '.join(variant.inputs)}, raster_settings")
 
 
-def _keep(ctx, variant, settings, tensors, drawn):
+def _keep(ctx, variant, settings, names, tensors, drawn):
     """Keeps what backward needs; only through save_for_backward what may be large."""
-    ctx.variant, ctx.settings, ctx.args = variant, settings, None
-    ctx.shapes = {name: () if tensor is None else tensor.shape for name, tensor in tensors.items()}
-    ctx.device = tensors["means3D"].device
+    ctx.variant, ctx.settings, ctx.drawn = variant, settings, None
+    ctx.shapes = {name: () if tensor is None else tensor.shape
+                  for name, tensor in zip(names, tensors)}
+    ctx.device = tensors[0].device
     ctx.set_materialize_grads(False)
     if drawn is None:  # no Gaussian, nothing ran
         return
-    saved, scene = drawn.saved, drawn.scene
-    ctx.args, ctx.info, ctx.scene = drawn.args, saved.info, tuple(scene)
-    ctx.save_for_backward(saved.state, saved.intersections, *scene.values())
+    saved = drawn.saved
+    ctx.save_for_backward(saved.state, saved.intersections, *drawn.scene)
+    ctx.drawn = (drawn.numbers, drawn.camera, names)
+    ctx.info = saved.info
 
 
 def _gradients(ctx, grads, wanted):
     """Gradients by input name of a node's saved frame."""
-    if ctx.args is None:
+    if ctx.drawn is None:
         return {name: torch.zeros(ctx.shapes[name], device=ctx.device) for name in wanted}
     state, intersections, *scene = ctx.saved_tensors
     upstream = {OUTPUTS[name].source: grad for name, grad in zip(ctx.variant.returns, grads)
                 if OUTPUTS[name].differentiable}
-    drawn = _render.Drawn(_raster.SavedRaster(state, intersections, ctx.info), ctx.args,
-                          dict(zip(ctx.scene, scene)))
+    drawn = _render.Drawn(_raster.SavedRaster(state, intersections, ctx.info), *ctx.drawn, scene)
     try:
         found = _render.backward(drawn, upstream, ctx.shapes, wanted)
         _synchronize(ctx.settings, ctx.device)
         return found
     except Exception:
         if _writes_snapshot(ctx.variant, ctx.settings):
+            given = [tensor for tensor in scene if tensor is not None]
             _snapshot("snapshot_bw.dump",
-                      (*grads, *scene, *_field_values(ctx.variant, ctx.settings).values()))
+                      (*grads, *given, *_field_values(ctx.variant, ctx.settings).values()))
         raise
 
 
-def _draw(variant, settings, tensors, save):
+def _draw(variant, settings, names, tensors, save):
     try:
-        results = _render.forward(variant, settings, tensors, save)
-        _synchronize(settings, tensors["means3D"].device)
+        results = _render.forward(variant, settings, names, tensors, save)
+        _synchronize(settings, tensors[0].device)
         return results
     except Exception:
         if _writes_snapshot(variant, settings):
-            values = {**tensors, **_field_values(variant, settings)}
+            values = {**dict(zip(names, tensors)), **_field_values(variant, settings)}
             _snapshot("snapshot_fw.dump",
                       [values.get(name) for name in raw_arguments(variant)])
         raise
@@ -131,18 +132,18 @@ def _snapshot(path, arguments):
 
 def _is_recorded(tensors):
     if torch.is_grad_enabled():
-        for tensor in tensors.values():
+        for tensor in tensors:
             if getattr(tensor, "requires_grad", False):
                 return True
     return False
 
 
-def render(function, variant, settings, tensors):
+def render(function, variant, settings, names, tensors):
     """The results of a variant, through the autograd node only where gradients are wanted."""
     if _is_recorded(tensors):
-        return function.apply(*tensors.values(), settings)
-    results, _ = _draw(variant, settings, tensors, False)
-    return tuple(results[name] for name in variant.returns)
+        return function.apply(*tensors, settings)
+    results, _ = _draw(variant, settings, names, tensors, False)
+    return tuple([results[name] for name in variant.returns])
 
 
 def make_rasterize_gaussians(variant, function):
@@ -157,9 +158,8 @@ def make_rasterize_gaussians(variant, function):
             names = SPLIT if "dc" in kwargs else _input_names(chosen, count)
         else:
             chosen = variant
-        bound = _signature(names).bind(*args, **kwargs).arguments
-        settings = bound.pop("raster_settings")
-        return render(function, chosen, settings, dict(bound))
+        *tensors, settings = _signature(names).bind(*args, **kwargs).args
+        return render(function, chosen, settings, names, tensors)
 
     if variant:
         rasterize_gaussians.__signature__ = _signature(variant.inputs)
@@ -194,50 +194,48 @@ class _Rasterizer(torch.nn.Module):
         """positions [P, 3] -> bool [P], whether they lie beyond the near plane (z > 0.2)."""
         return mark_visible(positions, self.raster_settings.viewmatrix)
 
-    def _draw(self, means3D, means2D, opacities, shs, colors_precomp, scales, rotations,  # noqa
-              cov3D_precomp, **more):  # noqa: N803
-        if (shs is None) == (colors_precomp is None):
-            raise Exception("provide exactly one of either SHs or precomputed colors")
-        if cov3D_precomp is None:
-            good = scales is not None and rotations is not None
-        else:
-            good = scales is None and rotations is None
-        if not good:
-            raise Exception("provide exactly one of either scale/rotation pair or precomputed 3D "
-                            "covariance")
+    def _draw(self, names, tensors):
         settings = self.raster_settings
-        variant = self.variant or variant_of(settings)
-        if variant.is_split and shs is not None and more.get("dc") is None:
-            raise Exception("provide dc with shs, which holds the coefficients after the first")
-        tensors = {"means3D": means3D, "means2D": means2D}
-        if variant.is_split or more.get("dc") is not None:
-            tensors["dc"] = more.get("dc")
-        tensors.update(sh=shs, colors_precomp=colors_precomp, opacities=opacities, scales=scales,
-                       rotations=rotations, cov3Ds_precomp=cov3D_precomp)
-        if variant.inputs is POSED:
-            tensors.update(theta=more.get("theta"), rho=more.get("rho"))
-        return render(self._function, variant, settings, tensors)
+        return render(self._function, self.variant or variant_of(settings), settings, names,
+                      tensors)
+
+
+def _check_choices(shs, colors, scales, rotations, covariances):
+    if (shs is None) == (colors is None):
+        raise Exception("provide exactly one of either SHs or precomputed colors")
+    if covariances is None:
+        good = scales is not None and rotations is not None
+    else:
+        good = scales is None and rotations is None
+    if not good:
+        raise Exception("provide exactly one of either scale/rotation pair or precomputed 3D "
+                        "covariance")
 
 
 class _Plain(_Rasterizer):
     def forward(self, means3D, means2D, opacities, shs=None, colors_precomp=None,  # noqa: N803
                 scales=None, rotations=None, cov3D_precomp=None):  # noqa: N803
-        return self._draw(means3D, means2D, opacities, shs, colors_precomp, scales, rotations,
-                          cov3D_precomp)
+        _check_choices(shs, colors_precomp, scales, rotations, cov3D_precomp)
+        return self._draw(PLAIN, (means3D, means2D, shs, colors_precomp, opacities, scales,
+                                  rotations, cov3D_precomp))
 
 
 class _Split(_Rasterizer):
     def forward(self, means3D, means2D, opacities, dc=None, shs=None,  # noqa: N803
                 colors_precomp=None, scales=None, rotations=None, cov3D_precomp=None):  # noqa
-        return self._draw(means3D, means2D, opacities, shs, colors_precomp, scales, rotations,
-                          cov3D_precomp, dc=dc)
+        _check_choices(shs, colors_precomp, scales, rotations, cov3D_precomp)
+        if shs is not None and dc is None:
+            raise Exception("provide dc with shs, which holds the coefficients after the first")
+        return self._draw(SPLIT, (means3D, means2D, dc, shs, colors_precomp, opacities, scales,
+                                  rotations, cov3D_precomp))
 
 
 class _Posed(_Rasterizer):
     def forward(self, means3D, means2D, opacities, shs=None, colors_precomp=None,  # noqa: N803
                 scales=None, rotations=None, cov3D_precomp=None, theta=None, rho=None):  # noqa
-        return self._draw(means3D, means2D, opacities, shs, colors_precomp, scales, rotations,
-                          cov3D_precomp, theta=theta, rho=rho)
+        _check_choices(shs, colors_precomp, scales, rotations, cov3D_precomp)
+        return self._draw(POSED, (means3D, means2D, shs, colors_precomp, opacities, scales,
+                                  rotations, cov3D_precomp, theta, rho))
 
 
 class _Any(_Rasterizer):
@@ -255,8 +253,8 @@ class _Any(_Rasterizer):
 
 def _forward_with_dc(self, means3D, means2D, opacities, shs=None, colors_precomp=None,  # noqa
                      scales=None, rotations=None, cov3D_precomp=None, *, dc):  # noqa: N803
-    return self._draw(means3D, means2D, opacities, shs, colors_precomp, scales, rotations,
-                      cov3D_precomp, dc=dc)
+    return _Split.forward(self, means3D, means2D, opacities, dc, shs, colors_precomp, scales,
+                          rotations, cov3D_precomp)
 
 
 _BASES = {PLAIN: _Plain, SPLIT: _Split, POSED: _Posed}

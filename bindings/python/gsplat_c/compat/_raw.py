@@ -55,7 +55,8 @@ def make_rasterize_gaussians(variant):
     def rasterize_gaussians(*args):
         chosen, values = _bind("rasterize_gaussians", variant, raw_arguments, args)
         settings, tensors = _split_arguments(chosen, values)
-        results, drawn = _render.forward(chosen, settings, tensors, True)
+        results, drawn = _render.forward(chosen, settings, chosen.inputs,
+                                         tuple(tensors.values()), True)
         nothing = torch.empty(0, dtype=torch.uint8, device=tensors["means3D"].device)
         results.update(num_rendered=0, num_buckets=0, geom=nothing, binning=nothing, img=nothing,
                        sample=nothing)
@@ -88,7 +89,10 @@ def make_rasterize_gaussians_backward(variant):
         if tensors["means3D"].shape[0] == 0:
             return tuple(tensors["means3D"].new_zeros(shapes[name]) for name in wanted)
         saved, tensors["opacities"] = _unpack(values)
-        drawn = _render.Drawn(saved, *_render.library_args(chosen, settings, tensors))
+        scene = _render.scene_of(chosen.inputs, tensors.values())
+        has_colors = _render.given(tensors["colors_precomp"])
+        drawn = _render.Drawn(saved, *_render.camera_of(chosen, settings, has_colors),
+                              chosen.inputs, scene)
         upstream = {OUTPUTS[name].source: grad for name, grad in upstream.items()
                     if _render.given(grad)}
         found = _render.backward(drawn, upstream, shapes, wanted)

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
-from operator import index
+from operator import index, itemgetter
 
 import torch
 
 from .. import _raster
+from .._abi import CONSTANTS
 from .._errors import argument_error
-from ._variants import LIBRARY_NAMES, OUTPUTS, SCENE_NAMES
+from .._scene import _SMALLEST, TENSORS, number
+from ._variants import LIBRARY_NAMES, OUTPUTS, PLAIN, POSED, SCENE_NAMES, SPLIT
 
 _MAX_DEGREE = 3  # the originals read a higher degree as this one
 _WHERE = "diff_gaussian_rasterization"
 _FLOAT = torch.float32
+
+_COMPAT_3DGS = CONSTANTS["GSC_RASTER_COMPAT_3DGS"]
+_ANTIALIAS = CONSTANTS["GSC_RASTER_ANTIALIAS"]
+_PREFILTERED = CONSTANTS["GSC_RASTER_PREFILTERED"]
+
+_HARMONICS = ("dc", "sh")
+_FIELDS = TENSORS[TENSORS.index("means"):]  # of the scene, and where they are among the inputs:
+_PLACES = {names: {SCENE_NAMES.get(name): place for place, name in enumerate(names)}
+           for names in (PLAIN, SPLIT, POSED)}
+# Puts a scene in their order; it must end with a None, for what the inputs lack.
+_in_order = {names: itemgetter(*(places.get(field, -1) for field in _FIELDS))
+             for names, places in _PLACES.items()}
 
 
 def check_float(where, name, tensor):
@@ -62,89 +76,101 @@ def pixel_weights(settings):
     return weights if weights is not None and weights.numel() else None
 
 
-def library_args(variant, settings, tensors):
-    """What gsplat_c.rasterize takes where autograd does not record: (camera and options, scene).
+def scene_of(names, tensors):
+    """The inputs that the image is of; None for the others and for what is absent."""
+    scene, has_colors = [], False
+    for name, tensor in zip(names, tensors):
+        if tensor is None or name not in SCENE_NAMES or not tensor.numel():
+            tensor = None
+        else:
+            if tensor.dtype is not _FLOAT:
+                check_float(_WHERE, name, tensor)
+            has_colors = has_colors or name == "colors_precomp"
+        scene.append(tensor)
+    if has_colors:
+        scene = [None if name in _HARMONICS else tensor for name, tensor in zip(names, scene)]
+    return scene
 
-    tensors: input by name, absent ones too.
-    """
-    scene = {}
-    for name, tensor in tensors.items():
-        if tensor is not None and name in SCENE_NAMES and tensor.numel():
-            check_float(_WHERE, name, tensor)
-            scene[SCENE_NAMES[name]] = tensor
-    args = {
-        "width": index(settings.image_width), "height": index(settings.image_height),
-        "tan_fovx": float(settings.tanfovx), "tan_fovy": float(settings.tanfovy),
-        "view": _camera(settings, "viewmatrix", (4, 4)),
-        "projection": _camera(settings, "projmatrix", (4, 4)),
-        "background": _camera(settings, "bg", (3,)),
-        "scale_modifier": float(settings.scale_modifier),
-        "antialias": variant.always_antialiased or bool(getattr(settings, "antialiasing", False)),
-        "prefiltered": bool(settings.prefiltered),
-        "median_default": variant.median_default,
-        "compat_3dgs": True,
-    }
-    if "colors" in scene:
-        scene.pop("sh", None)
-        scene.pop("sh_dc", None)
+
+def camera_of(variant, settings, has_colors):
+    """(numbers, tensors before the weights) as gsplat_c._raster.draw() takes them."""
+    width, height = index(settings.image_width), index(settings.image_height)
+    tangents = float(settings.tanfovx), float(settings.tanfovy)
+    view = _camera(settings, "viewmatrix", (4, 4))
+    projection = _camera(settings, "projmatrix", (4, 4))
+    background = _camera(settings, "bg", (3,))
+    scale_modifier = number(float(settings.scale_modifier), _SMALLEST)
+    flags = _COMPAT_3DGS
+    if variant.always_antialiased or getattr(settings, "antialiasing", False):
+        flags |= _ANTIALIAS
+    if settings.prefiltered:
+        flags |= _PREFILTERED
+    if has_colors:
+        degree, position = 0, None
     else:
-        args["sh_degree"] = min(index(settings.sh_degree), _MAX_DEGREE)
-        args["position"] = _camera(settings, "campos", (3,))
-    return args, scene
-
-
-def _shape(letters, sizes):
-    return [sizes[letter] if letter in sizes else int(letter) for letter in letters]
+        degree = min(index(settings.sh_degree), _MAX_DEGREE)
+        position = _camera(settings, "campos", (3,))
+    return ((flags, width, height, degree, scale_modifier, *tangents, 0.0, 0.0, 0.0, 0.0,
+             variant.median_default), (view, projection, None, position, background))
 
 
 def make_results(variant, height, width, means, weights, zero):
-    """New tensors for every result, by name; zero: filled with it, not left to be written."""
+    """New tensors: (every result by name, those to be drawn by output of the library).
+
+    zero: nothing is to be drawn, all are filled with it.
+    """
     # A size that is not positive is the library's to refuse.
-    sizes = {"H": max(height, 0), "W": max(width, 0), "P": means.shape[0]}
-    device, results = means.device, {}
+    height, width, count = max(height, 0), max(width, 0), means.shape[0]
+    shapes = {"3HW": (3, height, width), "1HW": (1, height, width), "HW": (height, width),
+              "P": (count,), "P2": (count, 2), "0": (0,)}
+    device, results, drawn = means.device, {}, {}
     for name in variant.returns:
-        output = OUTPUTS[name]
-        shape = _shape(output.shape, sizes) if weights is not None or not output.weighted else [0]
-        make = torch.empty if shape == [0] or (output.source and not zero) else torch.zeros
-        results[name] = make(shape, dtype=torch.int32 if output.integer else _FLOAT, device=device)
-    return results
+        source, shape, is_integer, _, is_weighted = OUTPUTS[name]
+        if is_weighted and weights is None:
+            source, shape = "", "0"
+        make = torch.empty if shape == "0" or (source and not zero) else torch.zeros
+        results[name] = result = make(shapes[shape], dtype=torch.int32 if is_integer else _FLOAT,
+                                      device=device)
+        if source:
+            drawn[source] = result
+    return results, drawn
 
 
 class Drawn:
-    """What backward needs of a frame: a SavedRaster, camera and options, the scene."""
+    """What backward needs of a frame: a SavedRaster and the arguments it was drawn with."""
 
-    __slots__ = ("saved", "args", "scene")
+    __slots__ = ("saved", "numbers", "camera", "names", "scene")
 
-    def __init__(self, saved, args, scene):
-        self.saved, self.args, self.scene = saved, args, scene
+    def __init__(self, saved, numbers, camera, names, scene):
+        """numbers, camera: of camera_of().  scene: of scene_of(), by names."""
+        self.saved, self.numbers, self.camera = saved, numbers, camera
+        self.names, self.scene = names, scene
+
+    def tensors(self, weights=None):
+        """Those of gsplat_c._raster.draw()."""
+        return (*self.camera, weights, *_in_order[self.names]((*self.scene, None)))
 
 
-def forward(variant, settings, tensors, save):
+def forward(variant, settings, names, tensors, save):
     """Draws.  Returns (results by name, Drawn or None).
 
     There is nothing drawn without a Gaussian: all results are then zero, the background does
     not show.
     """
-    means, weights = tensors["means3D"], pixel_weights(settings)
+    means, weights = tensors[0], pixel_weights(settings)
     if is_empty(means):
         return make_results(variant, index(settings.image_height), index(settings.image_width),
-                            means, weights, True), None
-    args, scene = library_args(variant, settings, tensors)
-    results = make_results(variant, args["height"], args["width"], means, weights, False)
-    out = {OUTPUTS[name].source: tensor for name, tensor in results.items()
-           if OUTPUTS[name].source and (weights is not None or not OUTPUTS[name].weighted)}
-    given = {**args, **scene}
-    if weights is not None:
-        given["pixel_weights"] = weights.detach()
-    drawn = None
-    if save:
-        _, saved = _raster.forward(given, (), out)
-        drawn = Drawn(saved, args, scene)
-    else:
-        _raster.rasterize(outputs=(), out=out, **given)
-    if "my_radii" in results:  # a variant that returns the radii twice; out has the last
+                            means, weights, True)[0], None
+    scene = scene_of(names, tensors)
+    numbers, camera = camera_of(variant, settings,
+                                scene[_PLACES[names]["colors"]] is not None)
+    results, outputs = make_results(variant, numbers[2], numbers[1], means, weights, False)
+    drawn = Drawn(None, numbers, camera, names, scene)
+    drawn.saved = _raster.draw(
+        numbers, drawn.tensors(None if weights is None else weights.detach()), outputs, save)
+    if "my_radii" in results:  # a variant that returns the radii twice; outputs has the last
         results["radii"] = results["my_radii"].clone()
-    return results, drawn
+    return results, drawn if save else None
 
 
 def backward(drawn, upstream, shapes, wanted):
@@ -155,25 +181,26 @@ def backward(drawn, upstream, shapes, wanted):
         upstream: gradient by the library's output, by name; absent or None: zero.
         shapes: of the inputs, by name.  Those that had no part in the image get zeros.
     """
-    args, scene = drawn.args, drawn.scene
+    scene = dict(zip(drawn.names, drawn.scene))
     used = {name: LIBRARY_NAMES[name] for name in wanted
-            if name == "means2D" or SCENE_NAMES.get(name) in scene}
+            if name == "means2D" or scene.get(name) is not None}
+    view, _, _, position, _ = drawn.camera
     wants_pose = "theta" in wanted or "rho" in wanted
     wrt = [*used.values(), *(("view",) if wants_pose else ()),
-           *(("position",) if wants_pose and "position" in args else ())]
+           *(("position",) if wants_pose and position is not None else ())]
     upstream = {name: value for name, value in upstream.items() if value is not None}
-    device, found = scene["means"].device, {}
+    device, found = scene["means3D"].device, {}
     if upstream and wrt:
         for name, value in upstream.items():
             check_float(_WHERE, f"grad_{name}", value)
         out = {"means2d": torch.empty(shapes["means2D"], device=device)
                } if "means2D" in used else None
-        found = _raster.backward(drawn.saved, {**args, **scene}, wrt, upstream, out,
-                                 grad2d_ndc=True)
+        found = _raster.backward(drawn.saved, drawn.numbers, drawn.tensors(), wrt, upstream, out,
+                                 _raster.GRAD2D_NDC)
     gradients = {name: found[library_name] for name, library_name in used.items()
                  if library_name in found}
     if "view" in found:
-        gradients["theta"], gradients["rho"] = pose_gradients(args["view"], found["view"],
+        gradients["theta"], gradients["rho"] = pose_gradients(view, found["view"],
                                                               found.get("position"))
     return {name: gradients[name].reshape(shapes[name]) if name in gradients
             else torch.zeros(shapes[name], device=device) for name in wanted}

@@ -33,7 +33,7 @@ _FLAGS = ("antialias", "prefiltered", "view_row_major", "pixel_last", "compat_3d
 _SCALARS = ("width", "height", "sh_degree", *_NUMBERS, *_FLAGS)
 _KNOWN = frozenset((*_GIVEN, *_SCALARS[:-1]))
 _UPSTREAM = ("color", "alpha", "depth", "inv_depth")
-_INFO_FIELDS = len(_raster._INFO.fields) - 1
+_INFO_FIELDS = len(_raster.INFO.fields) - 1
 _BUFFERS = 2
 _NUMBERS_SAVED = 32  # with room, for torch's caches of compiled graphs outlive our versions
 # Forward waits for the device, which the capture of a CUDA graph does not allow.

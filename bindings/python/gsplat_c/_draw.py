@@ -1,0 +1,146 @@
+"""Drawing what is packed: the library's steps, and their memory in the caller's framework."""
+
+from __future__ import annotations
+
+from ._abi import CONSTANTS
+from ._arrays import CPU
+from ._call import Descriptor, device_word
+from ._lib import fail, lib
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+BUFFERS = Descriptor("gsc_raster_buffers")
+INFO = Descriptor("gsc_raster_info")
+
+_forward, _forecast, _draw = lib.gsc_raster_forward, lib.gsc_raster_forecast, lib.gsc_raster_draw
+
+_TOO_SMALL = CONSTANTS["GSC_ERROR_BUFFER_TOO_SMALL"]
+# Where Descriptor.unpack() has a field.
+(_STATE_BYTES, _LISTS_BYTES, _LISTS_MIN_BYTES, _SCRATCH_BYTES, BACKWARD_SCRATCH_BYTES, _PAIRS,
+ _VISIBLE) = (
+    INFO.fields.index(name) - 1 for name in (
+        "state_bytes", "intersections_bytes", "intersections_min_bytes", "forward_scratch_bytes",
+        "backward_scratch_bytes", "intersections", "visible"))
+
+
+class SavedRaster:
+    """What backward needs of a forward call, besides the same inputs.
+
+    Attributes:
+        state: uint8 [bytes] in the framework of the means (jax: in the one that lent memory).
+        intersections: uint8 [bytes], lists of the Gaussians that each tile draws.
+        info: the fields of gsc_raster_info, plain integers.
+
+    The arrays hold no pointers: they may be copied, moved and stored.
+    """
+
+    __slots__ = ("state", "intersections", "info")
+
+    def __init__(self, state: Any, intersections: Any, info: tuple[int, ...]):
+        self.state = state
+        self.intersections = intersections
+        self.info = info
+
+    @property
+    def pairs(self) -> int:
+        """How many pairs of a tile and a Gaussian that reaches it there are."""
+        return self.info[_PAIRS]
+
+
+def draw_once(block, handle, args, results, like, device, stream):
+    """Draws what will have no backward.  stream: the caller's, None for the framework's."""
+    if device[0] == CPU or stream is not None:
+        check(_forward(handle, args, results, 0, block.stream))
+    else:
+        _steps(block, handle, args, results, Memory(block, like, device, True, keeps=False), None)
+
+
+def draw_saved(block, handle, args, results, like, device, stream, limit=None):
+    """Draws; the SavedRaster.  limit: of the bytes of the lists, None for the whole frame's."""
+    memory = Memory(block, like, device, lends_scratch=stream is None)
+    state, lists, info = _steps(block, handle, args, results, memory, limit)
+    return SavedRaster(state, lists, INFO.unpack(block, info))
+
+
+def _steps(block, handle, args, results, memory, limit):
+    """Both steps in the framework's memory: (state, intersections, address of a gsc_raster_info).
+
+    Where the frames before tell how large this one may be, nothing waits between the steps."""
+    info, stream = INFO.default(block), block.stream
+    check(_forecast(handle, args, info))
+    plan = INFO.unpack(block, info)
+    state_bytes, scratch_bytes = plan[_STATE_BYTES], plan[_SCRATCH_BYTES]
+    if plan[_VISIBLE] and limit is None:
+        state, state_view, lists, lists_view, scratch, scratch_view = memory.frame(
+            state_bytes, plan[_LISTS_BYTES], scratch_bytes)
+        status = _draw(handle, args, BUFFERS.pack(block, state_view, lists_view, scratch_view),
+                       results, info, stream)
+        if status != _TOO_SMALL:
+            check(status)
+            return state, lists, info
+        del lists  # so that what follows can have it
+    else:
+        state, state_view = memory.get(state_bytes)
+        scratch, scratch_view = memory.scratch(scratch_bytes)
+        check(lib.gsc_raster_project(
+            handle, args, BUFFERS.pack(block, state_view, 0, scratch_view), results, info, stream))
+    plan = INFO.unpack(block, info)
+    needed = plan[_SCRATCH_BYTES]
+    if needed > scratch_bytes:
+        del scratch
+    lists, lists_view = memory.get(_list_bytes(plan, limit))
+    if needed > scratch_bytes:
+        scratch, scratch_view = memory.scratch(needed)
+    check(lib.gsc_raster_render(
+        handle, args, BUFFERS.pack(block, state_view, lists_view, scratch_view), results, info, 0,
+        stream))
+    return state, lists, info
+
+
+def _list_bytes(plan, limit):
+    whole = plan[_LISTS_BYTES]
+    return whole if limit is None else max(min(whole, limit), plan[_LISTS_MIN_BYTES])
+
+
+class Memory:
+    """Buffers of one call in the framework's memory, beside the means."""
+
+    __slots__ = ("_block", "_like", "_device", "_lends_scratch", "_keeps")
+
+    def __init__(self, block, like, device, lends_scratch, keeps=True):
+        self._block, self._like, self._device = block, like, device_word(device)
+        self._lends_scratch = lends_scratch and device[0] != CPU
+        self._keeps = keeps
+
+    def get(self, size):
+        """(uint8 array of that size, its view)."""
+        block = self._block
+        memory = block.arrays.bytes(size, self._like)
+        return memory, block.bytes(block.arrays.address(memory), self._device, size)
+
+    def frame(self, state, lists, scratch):
+        """The same for three sizes, the last of scratch memory.  Of one array where nothing is
+        kept, which spares the time of two before the device has work."""
+        if self._keeps or not (self._lends_scratch and scratch):
+            return (*self.get(state), *self.get(lists), *self.scratch(scratch))
+        block, device = self._block, self._device
+        at_lists = state + -state % 256
+        at_scratch = at_lists + lists + -lists % 256
+        memory = block.arrays.bytes(at_scratch + scratch, self._like)
+        address = block.arrays.address(memory)
+        return (memory, block.bytes(address, device, state),
+                memory, block.bytes(address + at_lists, device, lists),
+                memory, block.bytes(address + at_scratch, device, scratch))
+
+    def scratch(self, size):
+        """The same for scratch memory.  None on the CPU, and on a stream that is not the
+        framework's current one, where the library has its own; else the framework's, which may be
+        freed while the device still uses it, since it goes by streams."""
+        return self.get(size) if self._lends_scratch and size else (None, 0)
+
+
+def check(status):
+    if status:
+        fail(status)
