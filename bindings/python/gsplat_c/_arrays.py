@@ -7,7 +7,7 @@ no framework is imported, an array's own is already there.  What adapters do:
                 that must be dense and are not are copied.  Outputs are never copied:
                 they must be dense and writable.
     pack_all    the same of many inputs, of any framework
-    pack_new    the same of what empty() gave
+    pack_new    the same of outputs that empty() gave
     empty       a new array on the device of another
     bytes       uint8 memory at a multiple of 256
     device      (DLDeviceType, id) of an array
@@ -67,8 +67,9 @@ class Arrays:
         return [0 if value is None else pack_input(block, value, name)
                 for name, value in zip(names, values)]
 
-    def pack_new(self, block, array, name):
-        return pack_output(block, array, name)
+    def pack_new(self, block, outputs):
+        """{name: address} of outputs, {name: array}."""
+        return {name: pack_output(block, array, name) for name, array in outputs.items()}
 
 
 def by_columns(shape, strides, item=1):
@@ -225,12 +226,16 @@ class TorchArrays(Arrays):
                 addresses.append(pack_input(block, value, name))
         return addresses
 
-    def pack_new(self, block, tensor, name):
-        if self._view is None:
-            return pack_output(block, tensor, name)
-        address = block.base + block.reserve(DLTENSOR.size)
-        self._view(tensor, address)
-        return address
+    def pack_new(self, block, outputs):
+        view, addresses = self._view, {}
+        if view is None:
+            return super().pack_new(block, outputs)
+        address = block.base + block.reserve(len(outputs) * DLTENSOR.size)
+        for name, tensor in outputs.items():
+            view(tensor, address)
+            addresses[name] = address
+            address += DLTENSOR.size
+        return addresses
 
     @staticmethod
     def _plain(block, tensor, strided, name, writable):

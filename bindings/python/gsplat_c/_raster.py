@@ -216,8 +216,7 @@ def draw(numbers, tensors, outputs, saves):
     with call("rasterize_forward" if saves else "rasterize") as block:
         arrays, device, handle = begin(block, means, "means", None)
         args = pack_fields(block, numbers, tensors, 0 if saves else _FORWARD_ONLY)
-        results = _OUTPUTS.pack_named(block, {name: arrays.pack_new(block, array, name)
-                                              for name, array in outputs.items()})
+        results = _OUTPUTS.pack_named(block, arrays.pack_new(block, outputs))
         run = draw_saved if saves else draw_once
         return run(block, handle, args, results, means, device, None)
 

@@ -165,7 +165,7 @@ def make_outputs(block, arrays, like, names, out, known, output):
 
     Returns ({name: array} in the order asked, {name: address}).
     """
-    values, addresses = {}, {}
+    values, made, addresses = {}, {}, {}
     if isinstance(names, str):
         names = (names,)
     if out:
@@ -179,8 +179,9 @@ def make_outputs(block, arrays, like, names, out, known, output):
             if dtype is None:
                 dtype = "float64" if block.double else "float32"
             given = arrays.empty(shape, dtype, like)
-            addresses[name] = arrays.pack_new(block, given, name)
+            made[name] = given
         else:
             addresses[name] = pack_output(block, given, name)
         values[name] = given
+    addresses.update(arrays.pack_new(block, made))
     return values, addresses
