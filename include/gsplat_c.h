@@ -254,7 +254,8 @@ enum {
 /* The scene and the cameras.  The same values go to forward and backward.
  * Camera tensors (view to background) may be on the CPU, read during the call,
  * or on the context's device.  Each matrix of view and projection may also be
- * stored transposed, with strides 1 and 4 (since 1.1). */
+ * stored transposed, with strides 1 and 4, and position may have any strides
+ * (since 1.1). */
 typedef struct gsc_raster_args {
     size_t struct_size;
     uint32_t flags;             /* GSC_RASTER_* */

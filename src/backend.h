@@ -23,6 +23,8 @@ typedef struct gsc__raster {
     gsc_real median_default;
     int64_t background_stride;  /* elements from camera to camera: 0 or channels */
     int64_t colors_stride;      /* 0 or N * channels */
+    int64_t position_stride;    /* elements from camera to camera */
+    int64_t position_step;      /* and from coordinate to coordinate */
     int64_t sh_coefficients;    /* rows of sh per Gaussian: K, or K - 1 with sh_dc */
     const gsc_real *view;       /* [C, 16] */
     const gsc_real *projection; /* [C, 16] */

@@ -11,6 +11,7 @@ typedef struct gsc__camera_source {
     const gsc_real *projection; /* [4, 4], or NULL and */
     const gsc_real *intrinsics; /* [4] */
     const gsc_real *position;   /* [3] or NULL */
+    int64_t position_step;      /* elements from coordinate to coordinate */
     gsc_real tan_fov[2];
     gsc_real near_plane, far_plane, blur;
     int32_t width, height;
@@ -34,7 +35,7 @@ GSC__PURE void gsc__camera_make_view(const gsc__camera_source *source, gsc__came
         camera->position[j] = 0;
         for (int i = 0; i < 3; ++i)
             camera->position[j] -= camera->rotation[i][j] * camera->translation[i];
-        if (source->position) camera->position[j] = source->position[j];
+        if (source->position) camera->position[j] = source->position[j * source->position_step];
     }
 }
 

@@ -110,6 +110,25 @@ static gsc_status check_view(const gsc__checker *checker, const gsc_raster_args 
     return GSC_OK;
 }
 
+/* Callers take it out of the inverse of a view, where it often is a column: a copy would cost
+ * them more than it does to step over the rest. */
+static gsc_status check_position(const gsc__checker *checker, const DLTensor *position,
+                                 gsc__raster *out) {
+    const gsc__shape shape = gsc__per_camera(gsc__shape2(out->cameras, 3));
+    const gsc__checker where = gsc__host_too(checker, position);
+    int64_t strides[GSC__MAX_DIMS];
+    void *start;
+    GSC__TRY(gsc__tensor_strided(&where, "position", position, GSC__REAL, &shape, 1, NULL, false,
+                                 &start, strides));
+    out->position = start;
+    out->host_position = is_on_host(position);
+    if (!position) return GSC_OK;
+    const int32_t last = position->ndim - 1;
+    out->position_step = strides[last];
+    out->position_stride = last > 0 ? strides[0] : 0;
+    return GSC_OK;
+}
+
 static gsc_status check_cameras(const gsc__checker *checker, const gsc_raster_args *args,
                                 gsc__raster *out) {
     bool transposed;
@@ -128,9 +147,7 @@ static gsc_status check_cameras(const gsc__checker *checker, const gsc_raster_ar
                             gsc__per_camera(gsc__shape2(c, 4)), &out->intrinsics));
     out->host_projection = is_on_host(args->projection);
     out->host_intrinsics = is_on_host(args->intrinsics);
-    out->host_position = is_on_host(args->position);
-    return gsc__camera_in(checker, "position", args->position, gsc__per_camera(gsc__shape2(c, 3)),
-                          &out->position);
+    return check_position(checker, args->position, out);
 }
 
 /* [channels] or [C, channels] */

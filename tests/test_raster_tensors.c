@@ -43,7 +43,7 @@ static void every_tensor_is_checked(void **state) {
         if (field == VIEW_ || field == PROJECTION)
             broken(field, GSC_ERROR_LAYOUT,
                    " has strides [16, 4, 2], expected dense matrices, by rows or by columns");
-        else
+        else if (field != POSITION)
             broken(field, GSC_ERROR_LAYOUT,
                    " has stride %lld in dimension %d, expected %lld "
                    "(dense row-major)",
@@ -59,6 +59,20 @@ static void transpose(int field) {
     view_strides(&views[field]);
     views[field].strides[1] = 1;
     views[field].strides[2] = 4;
+}
+
+static void positions_may_have_any_strides(void **state) {
+    (void)state;
+    expect_ok(check());
+    assert_int_equal(out.position_stride, 3);
+    assert_int_equal(out.position_step, 1);
+    view_strides(&views[POSITION]);
+    views[POSITION].strides[0] = 16;
+    views[POSITION].strides[1] = 4;
+    expect_ok(check());
+    assert_int_equal(out.position_stride, 16);
+    assert_int_equal(out.position_step, 4);
+    assert_ptr_equal(out.position, views[POSITION].tensor.data);
 }
 
 static void matrices_may_be_transposed(void **state) {
@@ -211,6 +225,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(every_tensor_is_checked),
         TEST(matrices_may_be_transposed),
+        TEST(positions_may_have_any_strides),
         TEST(every_dimension_is_checked),
         TEST(required_tensors),
         TEST(exclusive_tensors),

@@ -138,24 +138,25 @@ void gsc__gpu_camera_source_of(const gsc__raster *raster, int32_t index,
     const struct {
         const float *tensor;
         bool host;
-        int64_t size;
+        int64_t size, stride, step;
         const float **device;
         float *values;
         bool *by_value;
-    } parts[] = {{raster->view, raster->host_view, 16, &source->view, out->view, &out->host_view},
-                 {raster->projection, raster->host_projection, 16, &source->projection,
-                  out->projection, &out->host_projection},
-                 {raster->intrinsics, raster->host_intrinsics, 4, &source->intrinsics,
-                  out->intrinsics, &out->host_intrinsics},
-                 {raster->position, raster->host_position, 3, &source->position, out->position,
-                  &out->host_position}};
+    } parts[] = {
+        {raster->view, raster->host_view, 16, 16, 1, &source->view, out->view, &out->host_view},
+        {raster->projection, raster->host_projection, 16, 16, 1, &source->projection,
+         out->projection, &out->host_projection},
+        {raster->intrinsics, raster->host_intrinsics, 4, 4, 1, &source->intrinsics, out->intrinsics,
+         &out->host_intrinsics},
+        {raster->position, raster->host_position, 3, raster->position_stride, raster->position_step,
+         &source->position, out->position, &out->host_position}};
+    source->position_step = raster->host_position ? 1 : raster->position_step;
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; ++i) {
         if (!parts[i].tensor) continue;
-        const float *from = parts[i].tensor + parts[i].size * index;
+        const float *from = parts[i].tensor + parts[i].stride * index;
         *parts[i].by_value = parts[i].host;
-        if (parts[i].host)
-            memcpy(parts[i].values, from, (size_t)parts[i].size * sizeof(float));
-        else
-            *parts[i].device = from;
+        if (!parts[i].host) *parts[i].device = from;
+        for (int64_t k = 0; k < parts[i].size && parts[i].host; ++k)
+            parts[i].values[k] = from[k * parts[i].step];
     }
 }

@@ -41,7 +41,8 @@ from ._dlpack import (
 from ._errors import argument_error
 
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
-MATRICES = ("view", "projection")
+# Inputs that need not be dense: these may be transposed, the position may have any strides.
+MATRICES, POSITION = ("view", "projection"), "position"
 _CPU_WORD = device_word((CPU, 0))
 _NO_MEMORY = (RuntimeError, TypeError, BufferError)  # what a tensor without any raises
 
@@ -63,7 +64,7 @@ class Arrays:
         return False
 
     def pack_all(self, block, names, values):
-        """Addresses of inputs, 0 for None; those that MATRICES names may be transposed."""
+        """Addresses of inputs as pack_input() gives them, 0 for None."""
         return [0 if value is None else pack_input(block, value, name)
                 for name, value in zip(names, values)]
 
@@ -213,7 +214,7 @@ class TorchArrays(Arrays):
             try:
                 plain = (_adapters.get(type(value)) is self
                          and not (records and value.requires_grad) and not value.is_neg()
-                         and (value.is_contiguous()
+                         and (value.is_contiguous() or name == POSITION
                               or name in MATRICES and by_columns(value.shape, value.stride())))
                 if plain:
                     view(value, address)
@@ -493,9 +494,10 @@ def pack(block, value, name):
 
 
 def pack_input(block, value, name):
-    """A DLTensor of an input that must be dense; or of matrices that may each be transposed."""
+    """A DLTensor of an input that must be dense, but for those that need not be."""
     found = adapter(value, name)
-    return found.pack(block, value, name, name in MATRICES and found.is_transposed(value))
+    strided = name == POSITION or name in MATRICES and found.is_transposed(value)
+    return found.pack(block, value, name, strided)
 
 
 def pack_image(block, value, name):

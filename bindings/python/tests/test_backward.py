@@ -99,6 +99,27 @@ def test_a_transposed_view_has_the_same_gradient():
     np.testing.assert_array_equal(*grads)
 
 
+def test_a_position_is_read_where_it_lies():
+    args = smooth_cloud()
+    del args["colors"]
+    sh = np.random.default_rng(1).normal(0, 0.3, (6, 9, 3)).astype(np.float32)
+    positions = np.array([[0.3, 0.1, -3], [-2, 0.5, 1]], np.float32)
+    apart = np.full((2, 4, 4), np.nan, np.float32)
+    apart[:, :3, 1] = positions
+    for cameras in (slice(0, 1), slice(0, 2), 1):
+        same = {**args, "sh": sh, "view": np.stack([args["view"]] * 2)[cameras],
+                "intrinsics": np.stack([args["intrinsics"]] * 2)[cameras]}
+        found = []
+        for position in (positions[cameras], apart[:, :3, 1][cameras]):
+            result, saved = gsplat_c.rasterize_forward(**same, position=position)
+            grads = gsplat_c.rasterize_backward(saved, wrt=("sh", "position"),
+                                                grad_color=result.color, **same, position=position)
+            found.append((result.color, grads.sh, grads.position))
+        assert not position.flags.c_contiguous and np.all(np.any(found[0][2], axis=-1))
+        for dense, strided in zip(*found):
+            np.testing.assert_array_equal(dense, strided)
+
+
 def test_several_cameras_sum():
     args = smooth_cloud()
     moved = args["view"].copy()

@@ -65,6 +65,20 @@ def test_any_layout(change, either_view):
     assert torch.equal(gsplat_c.rasterize(**changed).color, expected)
 
 
+def test_a_strided_position(either_view):
+    args = tensors(cloud(count=10))
+    args["sh"] = torch.rand(10, 4, 3)
+    del args["colors"]
+    position = torch.tensor([0.3, 0.1, -3])
+    column = torch.full((3, 4), torch.nan)
+    column[:, 1] = position
+    expected = gsplat_c.rasterize(**args, position=position).color
+    assert torch.equal(gsplat_c.rasterize(**args, position=column[:, 1]).color, expected)
+    negative = torch._neg_view(-column)[:, 1]
+    assert torch.equal(gsplat_c.rasterize(**args, position=negative).color, expected)
+    assert not torch.equal(gsplat_c.rasterize(**args).color, expected)
+
+
 def test_expanded(either_view):
     args = tensors(cloud())
     args["opacities"] = torch.tensor(0.5).expand(40)
