@@ -9,7 +9,7 @@ no framework is imported, an array's own is already there.  What adapters do:
     pack_all    the same of many inputs, of any framework
     pack_new    the same of outputs that empty() gave
     empty       a new array on the device of another
-    bytes       uint8 memory at a multiple of 256
+    bytes       uint8 memory at a multiple of 256, and its address
     device      (DLDeviceType, id) of an array
     is_double   whether it is float64
     stream      the framework's current stream, as DLPack and CUDA number it
@@ -136,10 +136,10 @@ class NumpyArrays(Arrays):
         return self.numpy.empty(shape, self.dtypes[dtype])
 
     def bytes(self, size, like=None):
-        """uint8 [size] at a multiple of 256."""
         memory = self.numpy.empty(size + 255, self.dtypes["uint8"])
-        start = -memory.ctypes.data % 256
-        return memory[start:start + size]
+        address = memory.ctypes.data
+        start = -address % 256
+        return memory[start:start + size], address + start
 
     def address(self, array):
         return array.ctypes.data
@@ -256,10 +256,13 @@ class TorchArrays(Arrays):
     def bytes(self, size, like):
         if like.is_cuda:  # whose allocator aligns to 512
             memory = self._empty(size, dtype=self._uint8, device=like.device)
-            if memory.data_ptr() % 256 == 0:
-                return memory
+            address = memory.data_ptr()
+            if not address % 256:
+                return memory, address
         memory = self._empty(size + 255, dtype=self._uint8, device=like.device)
-        return memory.narrow(0, -memory.data_ptr() % 256, size)
+        address = memory.data_ptr()
+        start = -address % 256
+        return memory.narrow(0, start, size), address + start
 
     def address(self, tensor):
         return tensor.data_ptr()

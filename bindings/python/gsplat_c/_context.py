@@ -50,7 +50,8 @@ def begin(block, value, name, stream):
     device = arrays.device(value)
     block.stream = arrays.stream(device) if stream is None else stream
     block.double = arrays.is_double(value)
-    return arrays, device, context(device)
+    handle = _contexts.get(device)  # context(), without the call
+    return arrays, device, handle if handle is not None else _create(device)
 
 
 def _create(device):

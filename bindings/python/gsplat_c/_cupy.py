@@ -47,8 +47,9 @@ class CupyArrays(Arrays):
 
     def bytes(self, size, like):
         memory = self.empty(size + 255, "uint8", like)
-        start = -memory.data.ptr % 256
-        return memory[start:start + size]
+        address = memory.data.ptr
+        start = -address % 256
+        return memory[start:start + size], address + start
 
     def address(self, array):
         return array.data.ptr

@@ -117,8 +117,8 @@ class Memory:
     def get(self, size):
         """(uint8 array of that size, its view)."""
         block = self._block
-        memory = block.arrays.bytes(size, self._like)
-        return memory, block.bytes(block.arrays.address(memory), self._device, size)
+        memory, address = block.arrays.bytes(size, self._like)
+        return memory, block.bytes(address, self._device, size)
 
     def frame(self, state, lists, scratch):
         """The same for three sizes, the last of scratch memory.  Of one array where nothing is
@@ -128,8 +128,7 @@ class Memory:
         block, device = self._block, self._device
         at_lists = state + -state % 256
         at_scratch = at_lists + lists + -lists % 256
-        memory = block.arrays.bytes(at_scratch + scratch, self._like)
-        address = block.arrays.address(memory)
+        memory, address = block.arrays.bytes(at_scratch + scratch, self._like)
         return (memory, block.bytes(address, device, state),
                 memory, block.bytes(address + at_lists, device, lists),
                 memory, block.bytes(address + at_scratch, device, scratch))

@@ -6,7 +6,7 @@ the CPU, cupy or torch on a GPU, and jax takes that over without a copy where it
 
 from __future__ import annotations
 
-from ._arrays import CPU, CUDA, DlpackArrays, adapter, numpy_arrays, torch_arrays
+from ._arrays import CPU, CUDA, DlpackArrays, numpy_arrays, torch_arrays
 from ._errors import argument_error
 
 
@@ -70,11 +70,6 @@ class JaxArrays(DlpackArrays):
     def bytes(self, size, like):
         arrays, example = self._memory(like)
         return arrays.bytes(size, example)
-
-    def address(self, value):
-        """Of its data, or of memory that was lent."""
-        lender = adapter(value, "memory")
-        return super().address(value) if lender is self else lender.address(value)
 
     def convert(self, value, like):
         """A jax array of what empty() gave; jax's stream waits for the lender's."""

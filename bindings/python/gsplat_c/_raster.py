@@ -306,7 +306,7 @@ def _backward_scratch(block, handle, packed, saved, flags):
 def _saved_buffer(block, memory, name, arrays, like):
     """A saved buffer as it is, or moved to where the library wants it if a copy lies elsewhere."""
     if adapter(memory, name).address(memory) % 256:
-        moved = arrays.bytes(shape_of(memory)[0], like)
+        moved, _ = arrays.bytes(shape_of(memory)[0], like)
         arrays.copy_into(moved, memory)
         block.keep.append(moved)
         memory = moved

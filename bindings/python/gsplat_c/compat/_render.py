@@ -47,16 +47,17 @@ def given(tensor):
 def is_empty(means):
     """Whether there is no Gaussian, so that nothing runs."""
     check_float(_WHERE, "means3D", means)
-    if means.ndim != 2 or means.shape[1] != 3:
-        raise RuntimeError("means3D must have dimensions (num_points, 3), it has "
-                           f"{tuple(means.shape)}")
-    return means.shape[0] == 0
+    shape = means.shape
+    if len(shape) != 2 or shape[1] != 3:
+        raise RuntimeError(f"means3D must have dimensions (num_points, 3), it has {tuple(shape)}")
+    return shape[0] == 0
 
 
 def _camera(settings, name, shape):
     """A small tensor of the settings, without its gradient."""
     value = getattr(settings, name)
-    check_float(_WHERE, name, value)
+    if getattr(value, "dtype", None) is not _FLOAT:
+        check_float(_WHERE, name, value)
     if value.requires_grad:
         value = value.detach()
     if value.shape != shape:
