@@ -1,8 +1,8 @@
 #!/bin/sh
 # Builds for Linux arm64 into build-arm64/ by Debian's cross compiler, and tests that under
 # qemu-aarch64, an emulator: the C tests with golden data, the driver that takes notes and hosts
-# that open the library; the agreement with a build for this machine; and the wheel, in an arm64
-# Python with NumPy.
+# that open the library; the agreement with a build for this machine; symbols; and the wheel, in
+# an arm64 Python with NumPy.
 #
 # Left out:
 #   *_fork              forks with threads, which qemu loses in the child
@@ -70,6 +70,9 @@ meson test -C $folder --no-rebuild --print-errorlogs --timeout-multiplier 4 $tes
 grep -hE '^\[  (PASSED|FAILED|SKIPPED)' $folder/meson-logs/testlog.txt || true
 # shellcheck disable=SC2086 # qemu is a list of words
 sh scripts/agreement.sh $qemu $folder/tests/agreement || failed="$failed agreement"
+env "GSPLAT_C_LIBRARY=$root/$folder/libgsplat_c.so" "GSPLAT_C_BUILD=$root/$folder" \
+    python3 -m pytest -q -rs -p no:cacheprovider tests/test_symbols.py tests/test_wheel.py \
+    -k 'test_symbols or arm64' || failed="$failed tests"
 
 # The package as it lies in a wheel.
 rm -rf $folder/wheel
