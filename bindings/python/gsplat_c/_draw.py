@@ -15,6 +15,7 @@ BUFFERS = Descriptor("gsc_raster_buffers")
 INFO = Descriptor("gsc_raster_info")
 
 _forward, _forecast, _draw = lib.gsc_raster_forward, lib.gsc_raster_forecast, lib.gsc_raster_draw
+_project, _render = lib.gsc_raster_project, lib.gsc_raster_render
 
 _TOO_SMALL = CONSTANTS["GSC_ERROR_BUFFER_TOO_SMALL"]
 # Where Descriptor.unpack() has a field.
@@ -84,7 +85,7 @@ def _steps(block, handle, args, results, memory, limit):
     else:
         state, state_view = memory.get(state_bytes)
         scratch, scratch_view = memory.scratch(scratch_bytes)
-        check(lib.gsc_raster_project(
+        check(_project(
             handle, args, BUFFERS.pack(block, state_view, 0, scratch_view), results, info, stream))
     plan = INFO.unpack(block, info)
     needed = plan[_SCRATCH_BYTES]
@@ -93,7 +94,7 @@ def _steps(block, handle, args, results, memory, limit):
     lists, lists_view = memory.get(_list_bytes(plan, limit))
     if needed > scratch_bytes:
         scratch, scratch_view = memory.scratch(needed)
-    check(lib.gsc_raster_render(
+    check(_render(
         handle, args, BUFFERS.pack(block, state_view, lists_view, scratch_view), results, info, 0,
         stream))
     return state, lists, info
