@@ -41,8 +41,9 @@ from ._dlpack import (
 from ._errors import argument_error
 
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
-# Inputs that need not be dense: these may be transposed, the position may have any strides.
-MATRICES, POSITION = ("view", "projection"), "position"
+# Inputs that need not be dense: the position may have any strides, the others are matrices.
+_POSITION = "position"
+_STRIDED = frozenset(("view", "projection", _POSITION))
 _CPU_WORD = device_word((CPU, 0))
 _NO_MEMORY = (RuntimeError, TypeError, BufferError)  # what a tensor without any raises
 
@@ -64,9 +65,16 @@ class Arrays:
         return False
 
     def pack_all(self, block, names, values):
-        """Addresses of inputs as pack_input() gives them, 0 for None."""
-        return [0 if value is None else pack_input(block, value, name)
-                for name, value in zip(names, values)]
+        """Addresses of inputs that must be dense, but for those that need not be; 0 for None."""
+        find, addresses = _adapters.get, []
+        for name, value in zip(names, values):
+            if value is None:
+                addresses.append(0)
+                continue
+            found = find(type(value)) or _find(value, name)
+            strided = name in _STRIDED and (name == _POSITION or found.is_transposed(value))
+            addresses.append(found.pack(block, value, name, strided))
+        return addresses
 
     def pack_new(self, block, outputs):
         """{name: address} of outputs, {name: array}."""
@@ -203,28 +211,28 @@ class TorchArrays(Arrays):
 
     def pack_all(self, block, names, values):
         """Dense tensors in one loop, without a call of Python for each."""
-        view, records = self._view, self._records()
+        view, records, find, size = self._view, self._records(), _adapters.get, DLTENSOR.size
         if view is None:
             return super().pack_all(block, names, values)
-        address, addresses = block.base + block.reserve(len(names) * DLTENSOR.size), []
+        address, addresses = block.base + block.reserve(len(names) * size), []
         for name, value in zip(names, values):
             if value is None:
                 addresses.append(0)
                 continue
             try:
-                plain = (_adapters.get(type(value)) is self
+                plain = (find(type(value)) is self
                          and not (records and value.requires_grad) and not value.is_neg()
-                         and (value.is_contiguous() or name == POSITION
-                              or name in MATRICES and by_columns(value.shape, value.stride())))
+                         and (value.is_contiguous() or name in _STRIDED and (
+                             name == _POSITION or by_columns(value.shape, value.stride()))))
                 if plain:
                     view(value, address)
             except _NO_MEMORY:
-                plain = False  # pack_input() says why
+                plain = False  # what follows says why
             if plain:
                 addresses.append(address)
-                address += DLTENSOR.size
+                address += size
             else:
-                addresses.append(pack_input(block, value, name))
+                addresses += super().pack_all(block, (name,), (value,))
         return addresses
 
     def pack_new(self, block, outputs):
@@ -494,13 +502,6 @@ def pack(block, value, name):
         return 0
     found = _adapters.get(type(value))  # adapter(), without the call: this is the hot path
     return (found if found is not None else _find(value, name)).pack(block, value, name)
-
-
-def pack_input(block, value, name):
-    """A DLTensor of an input that must be dense, but for those that need not be."""
-    found = adapter(value, name)
-    strided = name == POSITION or name in MATRICES and found.is_transposed(value)
-    return found.pack(block, value, name, strided)
 
 
 def pack_image(block, value, name):

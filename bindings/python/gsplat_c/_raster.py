@@ -24,6 +24,7 @@ from ._scene import (
     OUTPUT_NAMES,
     TENSORS,
     Frame,
+    add_flags,
     make_outputs,
     pack_fields,
     raster_fields,
@@ -146,12 +147,12 @@ def rasterize(
     with call("rasterize") as block:
         arrays, device, handle = begin(block, means, "means", stream)
         fields = raster_fields(  # by position, which is faster: in the order of the signature
-            means, opacities, view, width, height, projection, intrinsics, position, background,
-            pixel_weights, scales, rotations, covariances, colors, sh, sh_dc, sh_degree,
+            _FORWARD_ONLY, means, opacities, view, width, height, projection, intrinsics, position,
+            background, pixel_weights, scales, rotations, covariances, colors, sh, sh_dc, sh_degree,
             scale_modifier, tan_fovx, tan_fovy, near_plane, far_plane, radius_clip, blur,
             median_default, antialias, prefiltered, view_row_major, pixel_last, compat_3dgs,
             deterministic, log_scales, logit_opacities)
-        args = pack_fields(block, *fields, _FORWARD_ONLY)
+        args = pack_fields(block, *fields)
         frame = Frame(view, means, colors, width, height, pixel_last)
         values, results = _outputs(block, arrays, means, outputs, out, frame)
         draw_once(block, handle, args, results, means, device, stream)
@@ -215,7 +216,7 @@ def draw(numbers, tensors, outputs, saves):
     means = tensors[_MEANS]
     with call("rasterize_forward" if saves else "rasterize") as block:
         arrays, device, handle = begin(block, means, "means", None)
-        args = pack_fields(block, numbers, tensors, 0 if saves else _FORWARD_ONLY)
+        args = pack_fields(block, numbers if saves else add_flags(numbers, _FORWARD_ONLY), tensors)
         results = _OUTPUTS.pack_named(block, arrays.pack_new(block, outputs))
         run = draw_saved if saves else draw_once
         return run(block, handle, args, results, means, device, None)
@@ -274,7 +275,8 @@ def backward(saved, numbers, tensors, wrt, upstream, out=None, flags=0, stream=N
             missing = [name for name in wrt if not out or name not in out]
             if missing:
                 raise argument_error("INVALID_ARGUMENT", f"grad_add without {missing[0]} in out")
-        packed, given = pack_fields(block, numbers, tensors, flags), dict(zip(TENSORS, tensors))
+        packed = pack_fields(block, add_flags(numbers, flags), tensors)
+        given = dict(zip(TENSORS, tensors))
         values, addresses = make_outputs(block, arrays, like, wrt, out, GRAD_NAMES,
                                          lambda name: (None, _grad_shape(given, name)))
         for name, value in upstream.items():

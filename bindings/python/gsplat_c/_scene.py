@@ -32,6 +32,7 @@ def number(value, zero: float) -> float:
 
 
 def raster_fields(
+    flags=0,
     means=None, opacities=None, view=None, width=0, height=0, projection=None, intrinsics=None,
     position=None, background=None, pixel_weights=None, scales=None, rotations=None,
     covariances=None, colors=None, sh=None, sh_dc=None, sh_degree=None, scale_modifier=None,
@@ -40,8 +41,10 @@ def raster_fields(
     pixel_last=False, compat_3dgs=False, deterministic=False, log_scales=False,
     logit_opacities=False,
 ):
-    """(numbers, tensors): the fields of a gsc_raster_args as NUMBERS and TENSORS name them."""
-    flags = 0
+    """(numbers, tensors): the fields of a gsc_raster_args as NUMBERS and TENSORS name them.
+
+    flags: more of them, which have no argument of their own.
+    """
     if antialias:
         flags |= _ANTIALIAS
     if prefiltered:
@@ -74,10 +77,13 @@ def raster_fields(
         scales, rotations, covariances, colors, sh, sh_dc)
 
 
-def pack_fields(block, numbers, tensors, flags=0):
-    """The address of a gsc_raster_args of both, with more flags; after begin()."""
-    if flags:
-        numbers = (numbers[0] | flags, *numbers[1:])
+def add_flags(numbers, flags):
+    """The same numbers with more flags."""
+    return numbers[0] | flags, *numbers[1:]
+
+
+def pack_fields(block, numbers, tensors):
+    """The address of a gsc_raster_args; after begin()."""
     return _ARGS.pack(block, *numbers, *block.arrays.pack_all(block, TENSORS, tensors))
 
 
@@ -165,7 +171,7 @@ def make_outputs(block, arrays, like, names, out, known, output):
 
     Returns ({name: array} in the order asked, {name: address}).
     """
-    values, made, addresses = {}, {}, {}
+    values, addresses = {}, {}
     if isinstance(names, str):
         names = (names,)
     if out:
@@ -179,9 +185,6 @@ def make_outputs(block, arrays, like, names, out, known, output):
             if dtype is None:
                 dtype = "float64" if block.double else "float32"
             given = arrays.empty(shape, dtype, like)
-            made[name] = given
-        else:
-            addresses[name] = pack_output(block, given, name)
         values[name] = given
-    addresses.update(arrays.pack_new(block, made))
+        addresses[name] = pack_output(block, given, name)
     return values, addresses

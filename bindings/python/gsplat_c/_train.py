@@ -109,8 +109,8 @@ def train_step(
         written = {name: _pack_parameter(block, args[name], name) for name in groups
                    if name in _PARAMETERS and args.get(name) is not None}
         count, packed_groups = _pack_groups(block, groups)
-        raster = pack_fields(block, *raster_fields(**{**args, **written}),
-                             _GRAD2D_NDC if grad2d_ndc else 0)
+        raster = pack_fields(block, *raster_fields(_GRAD2D_NDC if grad2d_ndc else 0,
+                                                   **{**args, **written}))
         losses, loss_out = ["loss", "parts"] if parts else ["loss"], dict(out or {})
         raster_out = {name: loss_out.pop(name) for name in list(loss_out) if name in OUTPUT_NAMES}
         drawn, drawn_at = make_outputs(block, arrays, like, outputs, raster_out, OUTPUT_NAMES,
