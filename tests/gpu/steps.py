@@ -11,7 +11,7 @@ from gsplat_c._arrays import CUDA, pack_output, principal
 from gsplat_c._call import Block, Descriptor, device_word, dtype_word
 from gsplat_c._context import context
 from gsplat_c._lib import lib
-from gsplat_c._scene import pack_args
+from gsplat_c._scene import pack_fields, raster_fields
 
 _OUTPUTS = Descriptor("gsc_raster_outputs")
 _BUFFERS = Descriptor("gsc_raster_buffers")
@@ -67,7 +67,8 @@ class Steps:
         self.arrays = principal(args["means"], "means")
         self.device = self.arrays.device(args["means"])
         self.context = context(self.device)
-        self.packed = pack_args(self.block, flags, **args)
+        self.block.arrays = self.arrays
+        self.packed = pack_fields(self.block, *raster_fields(flags, **args))
         self.packed_outputs = _OUTPUTS.pack_named(
             self.block, {k: pack_output(self.block, v, k) for k, v in outputs.items()})
         self.info = dict.fromkeys(INFO_FIELDS, 0)

@@ -8,29 +8,29 @@ from scenes import camera, cases, gaussians, look_at, sh, some
 from steps import Steps, message
 
 import gsplat_c
-from gsplat_c import _raster
+from gsplat_c import _draw, _raster
 
 CASES = dict(cases())
 ONE_CAMERA = [name for name, (args, _) in CASES.items() if np.asarray(args["view"]).ndim == 2]
 WIDTHS = iter(range(301, 4000))
 
 
-class Counted:
-    """The library, counting the calls of some functions."""
-
-    def __init__(self, library):
-        self._library, self.calls = library, []
-
-    def __getattr__(self, name):
-        self.calls.append(name)
-        return getattr(self._library, name)
-
-
 @pytest.fixture
 def calls(monkeypatch):
-    counted = Counted(_raster.lib)
-    monkeypatch.setattr(_raster, "lib", counted)
-    return counted.calls
+    """The library's functions that drawing has called."""
+    taken = []
+
+    def counting(name, function):
+        def call(*args):
+            taken.append(name)
+            return function(*args)
+
+        return call
+
+    for name in ("forward", "forecast", "project", "draw", "render"):
+        monkeypatch.setattr(_draw, f"_{name}",
+                            counting(f"gsc_raster_{name}", getattr(_draw, f"_{name}")))
+    return taken
 
 
 def scene(count=3000, seed=1, size=0.08):
