@@ -155,7 +155,9 @@ static __device__ __forceinline__ void project_candidates(const gsc_k_project &a
     }
 }
 
-extern "C" __global__ void __launch_bounds__(GSC__PIECE)
+/* Registers for so many blocks a multiprocessor: of capability 7.5 it holds 1024 threads. */
+#define PROJECT_BLOCKS (__CUDA_ARCH__ < 800 ? 4 : 6)
+extern "C" __global__ void __launch_bounds__(GSC__PIECE, PROJECT_BLOCKS)
     gsc_project(const __grid_constant__ gsc_k_project args) {
     gsc__begin_kernel();
     __shared__ piece_memory memory;

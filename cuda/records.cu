@@ -63,7 +63,7 @@ static __device__ __forceinline__ void write_records(const gsc_k_project &args,
 }
 
 /* A block's words are a warp's: at most 4 pieces of 8. */
-extern "C" __global__ void __launch_bounds__(GSC__RECORD_BLOCK, 6)
+extern "C" __global__ void __launch_bounds__(GSC__RECORD_BLOCK, 5)
     gsc_records(const __grid_constant__ gsc_k_project args) {
     gsc__begin_kernel();
     __shared__ gsc__camera camera;
