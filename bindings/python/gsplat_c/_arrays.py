@@ -180,7 +180,7 @@ class TorchArrays(Arrays):
         self.dtypes = {name: getattr(torch, name)
                        for name in ("float32", "float64", "int32", "int64", "uint8", "bool")}
         cpu = torch.device("cpu")
-        self._devices = {cpu: (CPU, 0)}
+        self._devices, self._words = {cpu: (CPU, 0)}, {}
         self._records, self._empty, self._uint8 = torch.is_grad_enabled, torch.empty, torch.uint8
         self._view = view_function(torch.Tensor)
         self._raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
@@ -197,11 +197,7 @@ class TorchArrays(Arrays):
                 address = block.base + block.reserve(DLTENSOR.size)
                 self._view(tensor, address)
                 return address
-            dtype = self._codes.get(tensor.dtype)
-            if dtype is None:
-                raise argument_error("DTYPE", f"{name} has dtype {tensor.dtype}")
-            device = device_word(self.device(tensor, name))
-            return block.tensor(name, tensor.data_ptr(), device, dtype, tensor.shape, strides)
+            return self._describe(block, tensor, name, strides)
         except _NO_MEMORY as error:
             if isinstance(error, ValueError):
                 raise
@@ -209,41 +205,53 @@ class TorchArrays(Arrays):
             reason = str(error).partition("\n")[0]  # a trace may follow
             raise argument_error("LAYOUT", f"{name} has no plain memory: {reason}") from None
 
+    def _describe(self, block, tensor, name, strides):
+        """A view by the methods of a tensor; strides: None where it is dense."""
+        dtype = self._codes.get(tensor.dtype)
+        if dtype is None:
+            raise argument_error("DTYPE", f"{name} has dtype {tensor.dtype}")
+        device = self._words.get(tensor.device)
+        if device is None:
+            device = self._words[tensor.device] = device_word(self.device(tensor, name))
+        return block.tensor(name, tensor.data_ptr(), device, dtype, tensor.shape, strides)
+
     def pack_all(self, block, names, values):
-        """Dense tensors in one loop, without a call of Python for each."""
+        """Tensors that need no copy in one loop, with as few calls for each as there can be."""
         view, records, find, size = self._view, self._records(), _adapters.get, DLTENSOR.size
-        if view is None:
-            return super().pack_all(block, names, values)
-        address, addresses = block.base + block.reserve(len(names) * size), []
+        free, addresses = block.base + block.reserve(len(names) * size), []
         for name, value in zip(names, values):
             if value is None:
                 addresses.append(0)
                 continue
+            address = None
             try:
-                plain = (find(type(value)) is self
-                         and not (records and value.requires_grad) and not value.is_neg()
-                         and (value.is_contiguous() or name in _STRIDED and (
-                             name == _POSITION or by_columns(value.shape, value.stride()))))
-                if plain:
-                    view(value, address)
+                if (find(type(value)) is self and not (records and value.requires_grad)
+                        and not value.is_neg()):
+                    dense = value.is_contiguous()
+                    if dense or name in _STRIDED and (
+                            name == _POSITION or by_columns(value.shape, value.stride())):
+                        if view is None:
+                            strides = None if dense else value.stride()
+                            address = self._describe(block, value, name, strides)
+                        else:
+                            view(value, free)
+                            address, free = free, free + size
             except _NO_MEMORY:
-                plain = False  # what follows says why
-            if plain:
-                addresses.append(address)
-                address += size
-            else:
-                addresses += super().pack_all(block, (name,), (value,))
+                pass  # what follows says why
+            if address is None:
+                address, = super().pack_all(block, (name,), (value,))
+            addresses.append(address)
         return addresses
 
     def pack_new(self, block, outputs):
         view, addresses = self._view, {}
-        if view is None:
-            return super().pack_new(block, outputs)
-        address = block.base + block.reserve(len(outputs) * DLTENSOR.size)
+        free = block.base + block.reserve(len(outputs) * DLTENSOR.size)
         for name, tensor in outputs.items():
-            view(tensor, address)
-            addresses[name] = address
-            address += DLTENSOR.size
+            if view is None:
+                addresses[name] = self._describe(block, tensor, name, None)
+            else:
+                view(tensor, free)
+                addresses[name], free = free, free + DLTENSOR.size
         return addresses
 
     @staticmethod
