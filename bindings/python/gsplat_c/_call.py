@@ -77,6 +77,15 @@ class Descriptor:
             raise self._bad_value(values, error) from None
         return block.base + offset
 
+    def pack_both(self, block: Block, first, second) -> int:
+        """pack() of the values of two sequences, one after the other."""
+        offset = block.reserve(self.size)
+        try:
+            self._struct.pack_into(block.memory, offset, self.size, *first, *second)
+        except (struct.error, OverflowError) as error:
+            raise self._bad_value((*first, *second), error) from None
+        return block.base + offset
+
     def pack_plain(self, block: Block, *values) -> int:
         """The same for a struct that has no struct_size."""
         offset = block.reserve(self.size)

@@ -10,14 +10,13 @@ from ._call import Descriptor
 from ._errors import argument_error
 
 _ARGS = Descriptor("gsc_raster_args")
-_VIEW = _ARGS.fields.index("view")
-NUMBERS, TENSORS = _ARGS.fields[1:_VIEW], _ARGS.fields[_VIEW:]
+TENSORS = _ARGS.fields[_ARGS.fields.index("view"):]
 _SMALLEST = 1.2e-38  # stands for zero where the C struct reads zero as "default"
 
 _ANTIALIAS = CONSTANTS["GSC_RASTER_ANTIALIAS"]
 _PREFILTERED = CONSTANTS["GSC_RASTER_PREFILTERED"]
 _VIEW_ROW_MAJOR = CONSTANTS["GSC_RASTER_VIEW_ROW_MAJOR"]
-PIXEL_LAST = CONSTANTS["GSC_RASTER_PIXEL_LAST"]
+_PIXEL_LAST = CONSTANTS["GSC_RASTER_PIXEL_LAST"]
 _COMPAT_3DGS = CONSTANTS["GSC_RASTER_COMPAT_3DGS"]
 DETERMINISTIC = CONSTANTS["GSC_RASTER_DETERMINISTIC"]
 _LOG_SCALES = CONSTANTS["GSC_RASTER_LOG_SCALES"]
@@ -32,7 +31,7 @@ def number(value, zero: float) -> float:
 
 
 def raster_fields(
-    flags=0,
+    flags=0, /,
     means=None, opacities=None, view=None, width=0, height=0, projection=None, intrinsics=None,
     position=None, background=None, pixel_weights=None, scales=None, rotations=None,
     covariances=None, colors=None, sh=None, sh_dc=None, sh_degree=None, scale_modifier=None,
@@ -41,7 +40,7 @@ def raster_fields(
     pixel_last=False, compat_3dgs=False, deterministic=False, log_scales=False,
     logit_opacities=False,
 ):
-    """(numbers, tensors): the fields of a gsc_raster_args as NUMBERS and TENSORS name them.
+    """The fields of a gsc_raster_args in its order: (numbers, those that TENSORS names).
 
     flags: more of them, which have no argument of their own.
     """
@@ -52,7 +51,7 @@ def raster_fields(
     if view_row_major:
         flags |= _VIEW_ROW_MAJOR
     if pixel_last:
-        flags |= PIXEL_LAST
+        flags |= _PIXEL_LAST
     if compat_3dgs:
         flags |= _COMPAT_3DGS
     if deterministic:
@@ -84,7 +83,7 @@ def add_flags(numbers, flags):
 
 def pack_fields(block, numbers, tensors):
     """The address of a gsc_raster_args; after begin()."""
-    return _ARGS.pack(block, *numbers, *block.arrays.pack_all(block, TENSORS, tensors))
+    return _ARGS.pack_both(block, numbers, block.arrays.pack_all(block, TENSORS, tensors))
 
 
 def _stored_degree(sh, sh_dc):
