@@ -48,7 +48,7 @@ class _RawArrays(_arrays.Arrays):
 
 
 def register_raw():
-    _arrays._adapters[Raw] = _RawArrays()
+    _arrays.adapters[Raw] = _RawArrays()
 
 
 def message():

@@ -89,7 +89,7 @@ class StridedArrays(_arrays.Arrays):
 
 @pytest.mark.parametrize("name", ["opacities", "scales", "rotations", "colors", "view"])
 def test_inputs_that_are_not_dense_are_refused_by_the_library(name):
-    _arrays._adapters[Strided] = StridedArrays()
+    _arrays.adapters[Strided] = StridedArrays()
     args = to_cuda(COLORS)
     loose = strided(args[name])
     color = torch.empty(3, COLORS["height"], COLORS["width"], device="cuda")

@@ -16,7 +16,7 @@ no framework is imported, an array's own is already there.  What adapters do:
     is_transposed  whether an array is of 4 x 4 matrices that are dense but by columns
     convert     None, or makes the caller's kind of array of what empty() gave
 
-cupy and jax have files of their own.
+torch, cupy and jax have files of their own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from __future__ import annotations
 import ctypes
 import sys
 
-from ._call import DLTENSOR, call, device_word, dtype_word
+from ._call import call, device_word, dtype_word
 from ._dlpack import (
     KINDS,
     NATIVE,
@@ -36,19 +36,17 @@ from ._dlpack import (
     is_dense,
     pointer_comes_first,
     read_pointer,
-    view_function,
 )
 from ._errors import argument_error
 
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
 # Inputs that need not be dense: the position may have any strides, the others are matrices.
-_POSITION = "position"
-_STRIDED = frozenset(("view", "projection", _POSITION))
+POSITION = "position"
+STRIDED = frozenset(("view", "projection", POSITION))
 _CPU_WORD = device_word((CPU, 0))
-_NO_MEMORY = (RuntimeError, TypeError, BufferError)  # what a tensor without any raises
 
 
-def _must_be_dense(name):
+def must_be_dense(name):
     return argument_error("LAYOUT", f"{name} is not dense and row-major, as an output must be")
 
 
@@ -66,13 +64,13 @@ class Arrays:
 
     def pack_all(self, block, names, values):
         """Addresses of inputs that must be dense, but for those that need not be; 0 for None."""
-        find, addresses = _adapters.get, []
+        find, addresses = adapters.get, []
         for name, value in zip(names, values):
             if value is None:
                 addresses.append(0)
                 continue
             found = find(type(value)) or _find(value, name)
-            strided = name in _STRIDED and (name == _POSITION or found.is_transposed(value))
+            strided = name in STRIDED and (name == POSITION or found.is_transposed(value))
             addresses.append(found.pack(block, value, name, strided))
         return addresses
 
@@ -106,7 +104,7 @@ class NumpyArrays(Arrays):
     def pack(self, block, array, name, strided=False, writable=False):
         if not strided and not array.flags.c_contiguous:
             if writable:
-                raise _must_be_dense(name)
+                raise must_be_dense(name)
             array = self.numpy.ascontiguousarray(array)
         try:
             capsule = array.__dlpack__()
@@ -117,6 +115,26 @@ class NumpyArrays(Arrays):
         if self._reads_capsules:
             return read_pointer(id(capsule) + OBJECT_BYTES).value
         return capsule_pointer(capsule, b"dltensor")
+
+    def pack_all(self, block, names, values):
+        """Dense arrays in one loop, without a call of Python for each."""
+        if not self._reads_capsules:
+            return super().pack_all(block, names, values)
+        kind, keep, addresses = self.numpy.ndarray, block.keep.append, []
+        for name, value in zip(names, values):
+            if value is None:
+                addresses.append(0)
+            elif type(value) is kind and value.flags.c_contiguous:
+                try:
+                    capsule = value.__dlpack__()
+                except Exception:  # see pack()
+                    addresses.append(self._pack_interface(block, value, name, False))
+                    continue
+                keep(capsule)
+                addresses.append(read_pointer(id(capsule) + OBJECT_BYTES).value)
+            else:
+                addresses += super().pack_all(block, (name,), (value,))
+        return addresses
 
     def _pack_interface(self, block, array, name, writable):
         interface = array.__array_interface__
@@ -165,147 +183,6 @@ class NumpyArrays(Arrays):
         return 0
 
 
-class TorchArrays(Arrays):
-    """torch.Tensor of any version, five times faster than by its __dlpack__: from 2.10 on by the
-    table of C functions that its type has for DLPack, before by the methods of a tensor."""
-
-    def __init__(self, torch):
-        self.torch = torch
-        codes = {
-            torch.float32: (2, 32), torch.float64: (2, 64), torch.float16: (2, 16),
-            torch.bfloat16: (4, 16), torch.uint8: (1, 8), torch.int8: (0, 8),
-            torch.int16: (0, 16), torch.int32: (0, 32), torch.int64: (0, 64), torch.bool: (6, 8),
-        }
-        self._codes = {dtype: dtype_word(*code) for dtype, code in codes.items()}
-        self.dtypes = {name: getattr(torch, name)
-                       for name in ("float32", "float64", "int32", "int64", "uint8", "bool")}
-        cpu = torch.device("cpu")
-        self._devices, self._words = {cpu: (CPU, 0)}, {}
-        self._records, self._empty, self._uint8 = torch.is_grad_enabled, torch.empty, torch.uint8
-        self._view = view_function(torch.Tensor)
-        self._raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
-
-    def pack(self, block, tensor, name, strided=False, writable=False):
-        try:
-            if tensor.requires_grad and self._records():
-                raise argument_error("INVALID_ARGUMENT", f"{name} requires grad: use the functions "
-                                     "of gsplat_c.torch, torch.no_grad() or detach()")
-            strides = None
-            if tensor.is_neg() or not tensor.is_contiguous():
-                tensor, strides = self._plain(block, tensor, strided, name, writable)
-            if self._view is not None:
-                address = block.base + block.reserve(DLTENSOR.size)
-                self._view(tensor, address)
-                return address
-            return self._describe(block, tensor, name, strides)
-        except _NO_MEMORY as error:
-            if isinstance(error, ValueError):
-                raise
-            self.device(tensor, name)
-            reason = str(error).partition("\n")[0]  # a trace may follow
-            raise argument_error("LAYOUT", f"{name} has no plain memory: {reason}") from None
-
-    def _describe(self, block, tensor, name, strides):
-        """A view by the methods of a tensor; strides: None where it is dense."""
-        dtype = self._codes.get(tensor.dtype)
-        if dtype is None:
-            raise argument_error("DTYPE", f"{name} has dtype {tensor.dtype}")
-        device = self._words.get(tensor.device)
-        if device is None:
-            device = self._words[tensor.device] = device_word(self.device(tensor, name))
-        return block.tensor(name, tensor.data_ptr(), device, dtype, tensor.shape, strides)
-
-    def pack_all(self, block, names, values):
-        """Tensors that need no copy in one loop, with as few calls for each as there can be."""
-        view, records, find, size = self._view, self._records(), _adapters.get, DLTENSOR.size
-        free, addresses = block.base + block.reserve(len(names) * size), []
-        for name, value in zip(names, values):
-            if value is None:
-                addresses.append(0)
-                continue
-            address = None
-            try:
-                if (find(type(value)) is self and not (records and value.requires_grad)
-                        and not value.is_neg()):
-                    dense = value.is_contiguous()
-                    if dense or name in _STRIDED and (
-                            name == _POSITION or by_columns(value.shape, value.stride())):
-                        if view is None:
-                            strides = None if dense else value.stride()
-                            address = self._describe(block, value, name, strides)
-                        else:
-                            view(value, free)
-                            address, free = free, free + size
-            except _NO_MEMORY:
-                pass  # what follows says why
-            if address is None:
-                address, = super().pack_all(block, (name,), (value,))
-            addresses.append(address)
-        return addresses
-
-    def pack_new(self, block, outputs):
-        view, addresses = self._view, {}
-        free = block.base + block.reserve(len(outputs) * DLTENSOR.size)
-        for name, tensor in outputs.items():
-            if view is None:
-                addresses[name] = self._describe(block, tensor, name, None)
-            else:
-                view(tensor, free)
-                addresses[name], free = free, free + DLTENSOR.size
-        return addresses
-
-    @staticmethod
-    def _plain(block, tensor, strided, name, writable):
-        """(a tensor without the negative bit, its strides or None), a copy if need be."""
-        if writable and (tensor.is_neg() or not strided):
-            raise _must_be_dense(name)
-        tensor = tensor.resolve_neg() if strided else tensor.contiguous().resolve_neg()
-        block.keep.append(tensor)
-        return tensor, None if tensor.is_contiguous() else tensor.stride()
-
-    def is_transposed(self, tensor):
-        return not tensor.is_contiguous() and by_columns(tensor.shape, tensor.stride())
-
-    def empty(self, shape, dtype, like):
-        return self._empty(shape, dtype=self.dtypes[dtype], device=like.device)
-
-    def bytes(self, size, like):
-        if like.is_cuda:  # whose allocator aligns to 512
-            memory = self._empty(size, dtype=self._uint8, device=like.device)
-            address = memory.data_ptr()
-            if not address % 256:
-                return memory, address
-        memory = self._empty(size + 255, dtype=self._uint8, device=like.device)
-        address = memory.data_ptr()
-        start = -address % 256
-        return memory.narrow(0, start, size), address + start
-
-    def address(self, tensor):
-        return tensor.data_ptr()
-
-    def copy_into(self, target, source):
-        target.copy_(source)
-
-    def device(self, tensor, name="a tensor"):
-        device = tensor.device
-        found = self._devices.get(device)
-        if found is None:
-            if device.type != "cuda":
-                raise argument_error("DEVICE", f"{name} is on {device}, expected cpu or cuda")
-            found = self._devices[device] = (CUDA, device.index or 0)
-        return found
-
-    def is_double(self, tensor):
-        return tensor.dtype is self.torch.float64
-
-    def stream(self, device):
-        if device[0] != CUDA:
-            return 0
-        if self._raw_stream is not None:
-            return self._raw_stream(device[1])
-        return self.torch.cuda.current_stream(device[1]).cuda_stream
-
-
 class DlpackArrays(Arrays):
     """Anything else with __dlpack__; results are numpy arrays, so new ones are on the CPU."""
 
@@ -326,7 +203,7 @@ class DlpackArrays(Arrays):
             raise _read_only(name)
         if not strided and not is_dense(pointer):
             if writable:
-                raise _must_be_dense(name)
+                raise must_be_dense(name)
             if self.device(value)[0] in (CPU, CUDA_HOST):
                 arrays = numpy_arrays()
                 return arrays.pack(block, as_numpy(arrays.numpy, pointer, capsule), name)
@@ -432,7 +309,7 @@ class ConvertedArrays(Arrays):
 
 
 _dlpack, _converted, _lists = DlpackArrays(), ConvertedArrays(), ListArrays()
-_adapters = {list: _lists, tuple: _lists, Packed: PackedArrays()}
+adapters = {list: _lists, tuple: _lists, Packed: PackedArrays()}
 _numpy = _torch = None
 
 
@@ -450,13 +327,15 @@ def torch_arrays():
     """The adapter of torch, which the caller has imported."""
     global _torch
     if _torch is None:
+        from ._torch import TorchArrays
+
         _torch = TorchArrays(sys.modules["torch"])
     return _torch
 
 
 def adapter(value, name):
     """The adapter for an array."""
-    found = _adapters.get(type(value))
+    found = adapters.get(type(value))
     return found if found is not None else _find(value, name)
 
 
@@ -482,7 +361,7 @@ def _find(value, name):
         found = _lists
     else:
         raise _no_array(value, name)
-    _adapters[type(value)] = found
+    adapters[type(value)] = found
     return found
 
 
@@ -508,7 +387,7 @@ def pack(block, value, name):
     """A DLTensor of an input that must be dense; 0, a NULL pointer, for None."""
     if value is None:
         return 0
-    found = _adapters.get(type(value))  # adapter(), without the call: this is the hot path
+    found = adapters.get(type(value))  # adapter(), without the call: this is the hot path
     return (found if found is not None else _find(value, name)).pack(block, value, name)
 
 
@@ -519,7 +398,7 @@ def pack_image(block, value, name):
 
 def pack_output(block, value, name):
     """A DLTensor of an array that the library writes to."""
-    found = _adapters.get(type(value))
+    found = adapters.get(type(value))
     return (found if found is not None else _find(value, name)).pack(block, value, name, False,
                                                                      True)
 
