@@ -9,8 +9,8 @@
 #   scripts/setup.sh lint     the same as demo, clang, clang-format, clang-tidy, doxygen and
 #                             cargo, and .venv with the CUDA Runtime
 #   scripts/setup.sh coverage the same as demo, cmocka, gcovr, and .venv with NVRTC
-#   scripts/setup.sh windows  the same as demo, mingw-w64, Wine, CMake, clang and LLVM's linker, and
-#                             .venv with pytest and NVRTC
+#   scripts/setup.sh windows  the same as demo, cmocka, mingw-w64, Wine, CMake, clang and LLVM's
+#                             linker, and .venv with pytest and NVRTC
 #   scripts/setup.sh docs     doxygen and Python
 #   scripts/setup.sh wheel    compiler, meson, ninja, and .venv with NVRTC
 #
@@ -65,6 +65,7 @@ missing_packages() {
         have_venv || echo python3-venv
         ;;
     windows)
+        have_module cmocka || echo libcmocka-dev
         have x86_64-w64-mingw32-gcc || echo gcc-mingw-w64-x86-64-posix
         have x86_64-w64-mingw32-g++ || echo g++-mingw-w64-x86-64-posix
         [ -e /usr/x86_64-w64-mingw32/lib/libz.a ] || echo libz-mingw-w64-dev

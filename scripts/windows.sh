@@ -42,7 +42,7 @@ sh scripts/build.sh $folder $cross -Dwerror=true -Dtests=enabled -Dtools=enabled
     ${GSPLAT_C_MESON_OPTIONS:-}
 
 # Left out of the command's tests: a pseudo-terminal, /dev/full, a limit to the size of files,
-# symbolic links and devices, ELF.
+# symbolic links and devices.
 command_tests="tests/test_command.py tests/test_command_errors.py
     --deselect tests/test_command.py::test_progress_bar_on_a_terminal
     --deselect tests/test_command_errors.py::test_unwritable_output
