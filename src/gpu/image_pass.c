@@ -130,7 +130,7 @@ static bool is_usual(const gsc__gpu_image_pass *pass) {
 
 gsc_status gsc__gpu_image_pass_run(gsc_context *context, const gsc__gpu_image_pass *pass,
                                    void *stream, const char *function) {
-    uint32_t blocks;
+    uint32_t blocks = 0;
     GSC__TRY(gsc__gpu_image_pass_blocks(pass, function, &blocks));
     if (!pass->ssim) return run_points(context, pass, blocks, stream, function);
     const tile_plan plan = plan_tiles(pass);
