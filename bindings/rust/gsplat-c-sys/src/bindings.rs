@@ -182,7 +182,9 @@ descriptor!(gsc_limits);
 
 /// The scene and the cameras.  The same values go to forward and backward.
 /// Camera tensors (view to background) may be on the CPU, read during the call,
-/// or on the context's device.
+/// or on the context's device.  Each matrix of view and projection may also be
+/// stored transposed, with strides 1 and 4, and position may have any strides
+/// (since 1.1).
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct gsc_raster_args {
