@@ -3,70 +3,82 @@
 #
 #   scripts/sanitize_gpu.sh [TOOL ..]     racecheck, memcheck and initcheck, or some of them
 #
-# Needs torch with a CUDA device, and compute-sanitizer in the path.  Tests are dealt to
-# processes on all devices, one tool after the other; a line is printed when one ends, and one that is
-# not done after $SECONDS_EACH (default 400) is cut and says so.  Scenes are of a fifth of
-# their size ($GSPLAT_C_TEST_SCALE).  Tests of time and of size are left out: kernels run
-# hundreds of times slower, and one by one.
+# Needs torch with a CUDA device, and compute-sanitizer in the path.  One tool after the other,
+# processes on all devices take tests from a list until it is empty or time is up; a line is
+# printed when one ends.  Under racecheck a test takes seconds to minutes, all of them half an
+# hour of a GPU.  Scenes are of a fifth of their size ($GSPLAT_C_TEST_SCALE).  Tests of time and
+# of size are left out: kernels run hundreds of times slower, and one by one.
+#
+#   SECONDS_EACH=400     the time of each tool, after which no test is begun
+#   WORKERS=16           processes; as many as there are processors
+#   LEFT=FOLDER          tests that are left when time is up are kept there, a file for each tool,
+#                        and the next run begins with them instead of all
 . "$(dirname "$0")/common.sh"
 
 export GSPLAT_C_LIBRARY="${GSPLAT_C_LIBRARY:-$root/build/libgsplat_c.so}"
-export GSPLAT_C_TEST_SCALE="${GSPLAT_C_TEST_SCALE:-0.2}" PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=2
+export GSPLAT_C_TEST_SCALE="${GSPLAT_C_TEST_SCALE:-0.2}" PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1
 limit=${SECONDS_EACH:-400}
+workers=${WORKERS:-$(nproc)}
 python=${PYTHON:-python3}
 left_out="not quadratic and not busy_other_stream and not nothing_is_kept"
-logs=$(mktemp -d)
-trap 'rm -rf "$logs"' EXIT
+files=$(for name in raster draw train_step gradients deterministic ops knn; do
+    echo tests/gpu/test_$name.py
+done)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
 command -v compute-sanitizer >/dev/null || die "there is no compute-sanitizer"
 [ -e "$GSPLAT_C_LIBRARY" ] || die "there is no $GSPLAT_C_LIBRARY: run make test first"
 devices=$("$python" -c 'import torch; print(torch.cuda.device_count())')
 [ "$devices" -gt 0 ] || die "torch sees no CUDA device"
 
-# processes, test files
-groups="4 raster draw train_step
-4 gradients
-1 deterministic
-2 ops
-4 knn"
+# shellcheck disable=SC2086 # lists of words
+run_pytest() { "$@" "$python" -m pytest -p no:cacheprovider -k "$left_out" $pytest $files; }
 
-one() { # tool, shard, shards, device, name, files
-    tool=$1 shard=$2 shards=$3 device=$4 name=$5
-    shift 5
-    log="$logs/$tool-$name-$shard"
+# Grace for the test that a process is in when time is up.
+worker() { # tool, number, device
+    log=$work/$1-$2
     code=0
-    CUDA_VISIBLE_DEVICES=$device GSPLAT_C_TEST_SHARD=$shard/$shards timeout -k 5 "$limit" \
-        compute-sanitizer --tool "$tool" --error-exitcode 9 --print-limit 20 \
-        "$python" -m pytest -v -p no:cacheprovider -k "$left_out" "$@" >"$log" 2>&1 || code=$?
-    passed=$(grep -c PASSED "$log") || code=5
+    pytest=-v
+    CUDA_VISIBLE_DEVICES=$3 run_pytest timeout -k 5 $((limit + 60)) \
+        compute-sanitizer --tool "$1" --error-exitcode 9 --print-limit 20 >"$log" 2>&1 || code=$?
     case $code in
     0) result=clean ;;
-    5) result='NOTHING RAN' ;;
     9) result='ERRORS OR HAZARDS' ;;
-    124 | 137) result="CUT after $limit s" ;;
+    124 | 137) result='CUT, clean until then' ;;
     *) result="FAILED ($code)" ;;
     esac
-    printf '%-10s %-16s %s/%s  %4s passed %3s failed  %s\n' "$tool" "$name" $((shard + 1)) \
-        "$shards" "$passed" "$(grep -c FAILED "$log")" "$result"
-    [ $code -eq 0 ] || grep -E '^(E  |FAILED|=========)' "$log" | head -20
-    [ $code -eq 0 ] || touch "$logs/failed"
+    printf '%-10s %3s %4s passed %3s failed  %s\n' "$1" "$2" "$(grep -c PASSED "$log")" \
+        "$(grep -c FAILED "$log")" "$result"
+    case $code in 0 | 124 | 137) return ;; esac
+    grep -E '^(E  |FAILED|=========)' "$log" | head -20
+    touch "$work/failed"
 }
 
-start() { # tool
-    echo "$groups" | {
-        number=0
-        while read -r shards first more; do
-            files="tests/gpu/test_$first.py"
-            for file in $more; do files="$files tests/gpu/test_$file.py"; done
-            shard=0
-            while [ $shard -lt "$shards" ]; do
-                # shellcheck disable=SC2086
-                one "$1" $shard "$shards" $((number % devices)) "$first" $files &
-                number=$((number + 1)) shard=$((shard + 1))
-            done
-        done
-        wait
-    }
+check() { # tool
+    tests=$work/$1.tests
+    pytest='--collect-only -q'
+    if [ -n "${LEFT:-}" ] && [ -e "$LEFT/$1" ]; then
+        cp "$LEFT/$1" "$tests"
+    else
+        run_pytest env | grep :: >"$tests"
+    fi
+    cp "$tests" "$work/queue"
+    GSPLAT_C_TEST_QUEUE=$work/queue
+    GSPLAT_C_TEST_UNTIL=$(($(date +%s) + limit))
+    export GSPLAT_C_TEST_QUEUE GSPLAT_C_TEST_UNTIL
+    number=0
+    while [ $number -lt "$workers" ]; do
+        worker "$1" $number $((number % devices)) &
+        number=$((number + 1))
+    done
+    wait
+    unset GSPLAT_C_TEST_QUEUE
+    sed -n 's/ \(PASSED\|SKIPPED\).*//p' "$work/$1"-[0-9]* >"$work/done"
+    grep -vxFf "$work/done" "$tests" >"$work/left" || true
+    say "$1: $(wc -l <"$work/left") of $(wc -l <"$tests") tests left"
+    [ ! -s "$work/left" ] || touch "$work/failed"
+    [ -z "${LEFT:-}" ] || { mkdir -p "$LEFT" && cp "$work/left" "$LEFT/$1"; }
 }
 
-for tool in ${*:-racecheck memcheck initcheck}; do start "$tool"; done
-[ ! -e "$logs/failed" ]
+for tool in ${*:-racecheck memcheck initcheck}; do check "$tool"; done
+[ ! -e "$work/failed" ]

@@ -4,6 +4,7 @@ the CPU backend on the same values.  Skipped where there is no torch with a GPU.
 An area is a file.  What it measured goes into one table that is printed last of all; the
 file that $GSPLAT_C_GPU_TABLE names gets a copy."""
 
+import fcntl
 import os
 import sys
 import time
@@ -16,15 +17,39 @@ sys.path.insert(0, str(ROOT / "bindings" / "python"))
 import torch  # noqa: E402
 
 
-def pytest_collection_modifyitems(config, items):
-    """$GSPLAT_C_TEST_SHARD, such as 0/4: every fourth test, from the first one on."""
-    shard, _, shards = os.environ.get("GSPLAT_C_TEST_SHARD", "0/1").partition("/")
-    kept = items[int(shard)::int(shards)]
-    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
-    items[:] = kept
+def pytest_collection_modifyitems(items):
     if not torch.cuda.is_available():
         for item in items:
             item.add_marker(pytest.mark.skip(reason="no CUDA device"))
+
+
+def _take(path):
+    """The first line of a file that several processes take lines from; None if there is none."""
+    with open(path, "r+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        first, _, rest = file.read().partition("\n")
+        file.seek(0)
+        file.truncate()
+        file.write(rest)
+    return first or None
+
+
+def pytest_runtestloop(session):
+    """$GSPLAT_C_TEST_QUEUE: a file with the ids of the tests to run, which several processes
+    share, until it is empty or it is $GSPLAT_C_TEST_UNTIL, in seconds of time.time()."""
+    queue = os.environ.get("GSPLAT_C_TEST_QUEUE")
+    if not queue:
+        return None
+    items = {item.nodeid: item for item in session.items}
+    until = float(os.environ["GSPLAT_C_TEST_UNTIL"])
+    name = _take(queue)
+    while name is not None:
+        if name not in items:
+            raise pytest.UsageError(f"{queue} has {name}, which is no test of these files")
+        item = items[name]
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
+        name = _take(queue) if time.time() < until else None
+    return True
 
 
 # ----------------------------------------------------------------------- table
