@@ -33,7 +33,6 @@ static void must(gsc_status status) {
 
 /* ------------------------------------------------------------------- rasterizer */
 
-#define SH(degree) .sh_degree = degree, .sh_coefficients = (degree + 1) * (degree + 1)
 #define STORED (GSC_RASTER_LOG_SCALES | GSC_RASTER_LOGIT_OPACITIES)
 
 static const struct {

@@ -25,6 +25,11 @@ typedef struct raster_scene_options {
     double depth_min, depth_max;     /* 2 and 6 */
 } raster_scene_options;
 
+/* Harmonics in options: the degree in use, with as many coefficients or those of a higher one. */
+#define SH_STORED(degree, stored) \
+    .sh_degree = degree, .sh_coefficients = (stored + 1) * (stored + 1)
+#define SH(degree) SH_STORED(degree, degree)
+
 void raster_scene_make(scene *s, const raster_scene_options *options);
 
 /* Rebuilds the projections [C, 4, 4] from the views and the pinhole of the options. */

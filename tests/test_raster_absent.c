@@ -13,8 +13,6 @@
 
 #include <cmocka.h>
 
-#define SH(degree) .sh_degree = degree, .sh_coefficients = (degree + 1) * (degree + 1)
-
 static gsc_context *context;
 
 static void backward(raster_call *call) {

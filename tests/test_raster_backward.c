@@ -11,8 +11,6 @@
 
 #include <cmocka.h>
 
-#define SH(degree) .sh_degree = degree, .sh_coefficients = (degree + 1) * (degree + 1)
-
 static gsc_context *one, *two, *seven; /* threads */
 
 /* Between them, every gradient, 3, 4 (walked with constant counts) and more features. */

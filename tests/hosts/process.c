@@ -19,15 +19,6 @@ int process_threads(void) {
     return count;
 }
 
-int process_threads_settle(int expected) {
-    int count = process_threads();
-    for (int wait = 0; count != expected && wait < 2000; wait++) {
-        usleep(1000);
-        count = process_threads();
-    }
-    return count;
-}
-
 bool process_maps(const char *path) {
     char real[PATH_MAX], line[PATH_MAX + 256];
     FILE *maps = fopen("/proc/self/maps", "r");

@@ -13,15 +13,6 @@ int process_threads(void) {
     return count;
 }
 
-int process_threads_settle(int expected) {
-    int count = process_threads();
-    for (int wait = 0; count != expected && wait < 2000; wait++) {
-        Sleep(1);
-        count = process_threads();
-    }
-    return count;
-}
-
 bool process_maps(const char *path) {
     wchar_t full[MAX_PATH];
     return GetModuleHandleW(full_path(path, full)) != NULL;
