@@ -140,6 +140,7 @@ typedef struct gsc_k_project {
     /* outputs of this camera or NULL */
     int32_t *radii; /* [N, radii_axes] */
     int32_t radii_axes;
+    bool more_outputs;    /* any of these */
     float *means2d;       /* [N, 2] */
     float *out_depths;    /* [N] */
     float *conics;        /* [N, 3] */

@@ -28,84 +28,68 @@ extern "C" __global__ void gsc_begin(const __grid_constant__ gsc_k_begin args) {
 
 /* ------------------------------------------------------------------- finding */
 
-/* The longest that a unit vector becomes by the Gaussian's axes. */
+/* The longest that a unit vector becomes by the Gaussian's axes.  scale: as stored. */
 static __device__ __forceinline__ float longest_axis(const gsc_k_project &args,
-                                                     const gsc__camera &camera, int64_t i) {
-    const float *s = args.scales + 3 * i;
-    float longest = args.log_scales ? gsc__exp(fmaxf(fmaxf(s[0], s[1]), s[2]))
-                                    : fmaxf(fmaxf(fabsf(s[0]), fabsf(s[1])), fabsf(s[2]));
+                                                     const gsc__camera &camera, int64_t i,
+                                                     const float scale[3]) {
+    float longest = args.log_scales
+                        ? gsc__exp(fmaxf(fmaxf(scale[0], scale[1]), scale[2]))
+                        : fmaxf(fmaxf(fabsf(scale[0]), fabsf(scale[1])), fabsf(scale[2]));
     longest *= fabsf(args.scale_modifier);
-    if (!camera.compat) return longest;
+    if (!camera.compat || !args.rotations) return longest;
     /* A quaternion of length l that is not normalised makes (1 - l^2) I + l^2 R. */
     const float *q = args.rotations + 4 * i;
     const float norm2 = q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3];
     return longest * (fabsf(1 - norm2) + norm2);
 }
 
-/* At least the variance along one axis of the image. */
-static __device__ __forceinline__ float most_variance(const gsc__camera &camera,
-                                                      const float point[3], float inverse_z,
-                                                      float longest, int axis) {
-    const float ratio =
-        fminf(fmaxf(point[axis] * inverse_z, camera.ratio_min[axis]), camera.ratio_max[axis]);
-    float norm2 = 0;
-    for (int k = 0; k < 3; ++k) {
-        const float row = fmaf(-ratio, camera.rotation[2][k], camera.rotation[axis][k]);
-        norm2 = fmaf(row, row, norm2);
-    }
-    const float size = (axis == 0 ? camera.fx : camera.fy) * inverse_z * longest;
-    return fmaf(size * size, norm2, camera.blur);
+/* The mean in pixels along both axes, times its depth. */
+static __device__ __forceinline__ void mean_by_depth(const gsc__camera &camera, const float *mean,
+                                                     const float point[3], float at[2]) {
+    at[0] = fmaf(camera.fx, point[0], camera.cx * point[2]);
+    at[1] = fmaf(camera.fy, point[1], camera.cy * point[2]);
+    if (!camera.by_clip) return;
+    float h[3];
+    for (int i = 0; i < 3; ++i) h[i] = gsc__dot3(camera.clip[i], mean) + camera.clip[i][3];
+    const float half = 0.5f * point[2] * gsc__rcp_fast(h[2] + 1e-7f);
+    at[0] = fmaf(half * h[0], camera.width, 0.5f * (camera.width - 1) * point[2]);
+    at[1] = fmaf(half * h[1], camera.height, 0.5f * (camera.height - 1) * point[2]);
+}
+
+/* What the bounds are made of, as stored. */
+typedef struct outline {
+    float mean[3], scale[3], opacity;
+} outline;
+
+static __device__ __forceinline__ outline load_outline(const gsc_k_project &args, int64_t i) {
+    const float *sizes = args.covariances ? args.means : args.scales;
+    outline in = {};
+    if (i >= args.gaussians) return in;
+    for (int k = 0; k < 3; ++k) in.mean[k] = args.means[3 * i + k];
+    for (int k = 0; k < 3; ++k) in.scale[k] = sizes[3 * i + k];
+    in.opacity = args.opacities[i];
+    return in;
 }
 
 /* Whether make_record() may say yes, by bounds of what it computes, with a margin for
- * rounding.  Comparisons with NaN, and whatever the bounds are not for, say that it may. */
+ * rounding.  Everything is multiplied by the depth, which spares a reciprocal and roots.
+ * Comparisons with NaN, and whatever the bounds are not for, say that it may. */
 static __device__ bool may_be_seen(const gsc_k_project &args, const gsc__camera &camera,
-                                   int64_t i) {
-    const float *mean = args.means + 3 * i;
-    const float opacity = args.opacities[i];
-    const float longest = args.covariances ? 0 : longest_axis(args, camera, i);
-    gsc__projection p;
-    gsc__to_camera(&camera, mean, p.point);
-    if (!gsc__in_depth_range(&camera, p.point)) return args.prefiltered;
-    if (args.covariances || (!args.logit_opacities && !(opacity <= 1))) return true;
-    const float inverse_z = gsc__rcp_fast(p.point[2]);
-    const float variances[2] = {most_variance(camera, p.point, inverse_z, longest, 0),
-                                most_variance(camera, p.point, inverse_z, longest, 1)};
-    if (camera.by_clip) gsc__project_mean(&camera, mean, &p);
+                                   const outline &in, int64_t i) {
+    const float longest = longest_axis(args, camera, i, in.scale);
+    const bool bounded = !args.covariances && (args.logit_opacities || in.opacity <= 1);
+    float point[3], at[2];
+    gsc__to_camera(&camera, in.mean, point);
+    mean_by_depth(camera, in.mean, point, at);
+    bool outside = false;
     for (int axis = 0; axis < 2; ++axis) {
         const float size = axis == 0 ? camera.width : camera.height;
-        const float focal = axis == 0 ? camera.fx : camera.fy;
-        const float centre = axis == 0 ? camera.cx : camera.cy;
-        const float at =
-            camera.by_clip ? p.mean[axis] : fmaf(focal * p.point[axis], inverse_z, centre);
-        /* 3.33 deviations to where the greatest opacity ends.  Compat: 3 of the larger
-         * eigenvalue, and whole tiles. */
-        float reach = 3.34f * gsc__sqrt_fast(variances[axis]) + 2;
-        if (camera.compat)
-            reach = 3.01f * gsc__sqrt_fast(variances[0] + variances[1] + 0.32f) +
-                    (2 * GSC__COMPAT_TILE + 2);
-        reach = fmaf(fabsf(at) + fabsf(centre), 1e-4f, reach);
-        if (at + reach < 0 || at - reach > size) return false;
+        const float reach =
+            fmaf(camera.reach_of_size[axis], longest,
+                 fmaf(camera.reach_of_depth[axis], point[2], 1e-4f * fabsf(at[axis])));
+        outside |= at[axis] + reach < 0 || at[axis] - reach > size * point[2];
     }
-    return true;
-}
-
-/* What the block's threads are to look at, without gaps: in most scenes most Gaussians lie
- * outside the image, and a warp that has one which does not pays for 32.  How many. */
-static __device__ __forceinline__ uint32_t list_candidates(bool mine, uint32_t *counts,
-                                                           uint8_t *list) {
-    const uint32_t word = __ballot_sync(GSC__ALL_LANES, mine), warp = threadIdx.x >> 5;
-    if (gsc__lane() == 0) counts[warp] = (uint32_t)__popc(word);
-    __syncthreads();
-    uint32_t before = 0, total = 0;
-#pragma unroll
-    for (uint32_t w = 0; w < GSC__PIECE / 32; ++w) {
-        before += w < warp ? counts[w] : 0;
-        total += counts[w];
-    }
-    if (mine) list[before + (uint32_t)__popc(word & gsc__lanes_below())] = (uint8_t)threadIdx.x;
-    if (total > 0) __syncthreads();
-    return total;
+    return gsc__in_depth_range(&camera, point) ? !outside || !bounded : args.prefiltered;
 }
 
 /* What a block finds. */
@@ -113,10 +97,26 @@ typedef struct piece_memory {
     gsc__camera camera;
     row_deal deals[GSC__PIECE / 32];
     uint32_t seen[GSC__PIECE / 32];
-    uint32_t visible, pairs;
-    uint32_t counts[GSC__PIECE / 32]; /* candidates of the warps */
-    uint8_t list[GSC__PIECE];
+    uint32_t visible, pairs, candidates;
+    uint8_t list[GSC__PIECE]; /* the candidates */
 } piece_memory;
+
+/* What the block's threads are to look at, without gaps: in most scenes most Gaussians lie
+ * outside the image, and a warp that has one which does not pays for 32.  How many; which
+ * warp's come first may vary, and moves work, never results. */
+static __device__ __forceinline__ uint32_t list_candidates(bool mine, piece_memory *memory) {
+    const uint32_t word = __ballot_sync(GSC__ALL_LANES, mine);
+    if (word) {
+        uint32_t first = 0;
+        if (gsc__lane() == 0) first = atomicAdd(&memory->candidates, (uint32_t)__popc(word));
+        first = __shfl_sync(GSC__ALL_LANES, first, 0);
+        if (mine)
+            memory->list[first + (uint32_t)__popc(word & gsc__lanes_below())] =
+                (uint8_t)threadIdx.x;
+    }
+    __syncthreads();
+    return memory->candidates;
+}
 
 /* A warp's candidates: which are visible, and how many bins those reach. */
 static __device__ __forceinline__ void project_candidates(const gsc_k_project &args, int64_t base,
@@ -163,16 +163,17 @@ extern "C" __global__ void __launch_bounds__(GSC__PIECE, PROJECT_BLOCKS)
     __shared__ piece_memory memory;
     const gsc__gpu_frame &frame = args.frame;
     const int64_t base = (int64_t)blockIdx.x * GSC__PIECE, own = base + threadIdx.x;
-    if (threadIdx.x == 0) memory.visible = memory.pairs = 0;
+    if (threadIdx.x == 0) memory.visible = memory.pairs = memory.candidates = 0;
     if (threadIdx.x < GSC__PIECE / 32) memory.seen[threadIdx.x] = 0;
+    const outline in = load_outline(args, own);
     load_camera(frame, &memory.camera);
-    const bool mine = own < args.gaussians && may_be_seen(args, memory.camera, own);
+    const bool mine = own < args.gaussians && may_be_seen(args, memory.camera, in, own);
     if (own < args.gaussians && !mine) {
         const gsc__projection nothing = {};
         const float none[2] = {0, 0};
         write_outputs(args, memory.camera, own, false, nothing, none, 0);
     }
-    const uint32_t candidates = list_candidates(mine, memory.counts, memory.list);
+    const uint32_t candidates = list_candidates(mine, &memory);
     if ((threadIdx.x & ~31u) < candidates) project_candidates(args, base, candidates, &memory);
     if (candidates > 0) __syncthreads();
     if (threadIdx.x < GSC__PIECE / 32)

@@ -119,6 +119,7 @@ static __device__ void write_outputs(const gsc_k_project &args, const gsc__camer
     } else if (args.radii) {
         args.radii[i] = seen ? (int32_t)gsc__fmax(radii[0], radii[1]) : 0;
     }
+    if (!args.more_outputs) return;
     const float centre = camera.compat ? 0 : 0.5f;
     if (args.means2d) {
         args.means2d[2 * i] = seen ? p.mean[0] + centre : 0;

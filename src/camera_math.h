@@ -91,6 +91,37 @@ GSC__PURE void gsc__camera_make_clamp(const gsc__camera_source *source, gsc__cam
     }
 }
 
+/* A splat of opacity at most 1 whose longest axis has length s, at depth z, reaches at most
+ * reach_of_size s / z + reach_of_depth pixels from its mean along each axis of the image:
+ * to 3.33 deviations, where alpha falls below 1/255, or in compat to 3 of the larger
+ * eigenvalue, and whole tiles.  The deviation along an axis is at most the focal length
+ * times s / z times the norm of the Jacobian's row, and the blur's besides.  With room for
+ * rounding. */
+GSC__PURE void gsc__camera_make_reach(gsc__camera *camera) {
+    gsc_real stretch[2];
+    for (int i = 0; i < 2; ++i) {
+        const gsc_real *row = camera->rotation[i], *z = camera->rotation[2];
+        gsc_real limit =
+            gsc__fmax(gsc__fabs(camera->ratio_min[i]), gsc__fabs(camera->ratio_max[i]));
+        gsc_real cross = 2 * gsc__fabs(gsc__dot3(row, z));
+        stretch[i] = gsc__fabs(i == 0 ? camera->fx : camera->fy) *
+                     gsc__sqrt(gsc__dot3(row, row) + limit * (cross + limit * gsc__dot3(z, z)));
+    }
+    gsc_real both = gsc__sqrt(stretch[0] * stretch[0] + stretch[1] * stretch[1]);
+    gsc_real blur = gsc__fmax(camera->blur, 0);
+    for (int i = 0; i < 2; ++i) {
+        gsc_real centre = gsc__fabs(i == 0 ? camera->cx : camera->cy);
+        camera->reach_of_size[i] = GSC_REAL(3.34) * stretch[i];
+        camera->reach_of_depth[i] = GSC_REAL(3.34) * gsc__sqrt(blur) + 2;
+        if (camera->compat) {
+            camera->reach_of_size[i] = GSC_REAL(3.01) * both;
+            camera->reach_of_depth[i] =
+                GSC_REAL(3.01) * gsc__sqrt(2 * blur + GSC_REAL(0.32)) + 2 * GSC__COMPAT_TILE + 2;
+        }
+        camera->reach_of_depth[i] += GSC_REAL(1e-4) * centre;
+    }
+}
+
 GSC__PURE void gsc__camera_make(const gsc__camera_source *source, gsc__camera *camera) {
     camera->width = (gsc_real)source->width;
     camera->height = (gsc_real)source->height;
@@ -102,6 +133,7 @@ GSC__PURE void gsc__camera_make(const gsc__camera_source *source, gsc__camera *c
     gsc__camera_make_clamp(source, camera);
     camera->cx -= GSC_REAL(0.5); /* pixel centres are integers from here on */
     camera->cy -= GSC_REAL(0.5);
+    gsc__camera_make_reach(camera);
 }
 
 #endif

@@ -54,6 +54,8 @@ typedef struct gsc__camera {
     gsc_real near_plane, far_plane;
     gsc_real blur;
     gsc_real width, height;
+    gsc_real reach_of_size[2]; /* see gsc__camera_make_reach */
+    gsc_real reach_of_depth[2];
     bool by_clip; /* means go through clip */
     bool compat;
     bool antialias;

@@ -81,6 +81,8 @@ static gsc_k_project project_args(const gsc__raster *raster, int32_t index,
         .sh_dc = raster->sh_dc,
         .radii = outputs->radii ? outputs->radii + at * outputs->radii_axes : NULL,
         .radii_axes = outputs->radii_axes,
+        .more_outputs =
+            outputs->means2d || outputs->depths || outputs->conics || outputs->opacities,
         .means2d = outputs->means2d ? outputs->means2d + 2 * at : NULL,
         .out_depths = outputs->depths ? outputs->depths + at : NULL,
         .conics = outputs->conics ? outputs->conics + 3 * at : NULL,
