@@ -36,7 +36,7 @@ def _value(formula, sizes):
 STAGES = (
     Stage("camera", "begin write"),
     # The means of all, the rest of the geometry of the visible; radii.
-    Stage("project", "project sum_pieces mark_visible", "(12 + 4) * n + 32 * v"),
+    Stage("project", "project mark_visible", "(12 + 4) * n + 32 * v"),
     # Geometry and SH in, a record with its depth, place and gates (57 bytes) out.
     Stage("records", "records", "(44 + 12 * k + 57) * v", "400 * v"),
     # Keys and positions of 4 bytes: read for the digits' counts, then three passes of 9

@@ -43,8 +43,9 @@ typedef struct gsc__gpu_header {
 /* Of a visible Gaussian: record, depth, place in the order, gates. */
 #define GSC__RECORD_BYTES 57
 
-/* Gaussians come in pieces: a block of project takes one, and firsts says where its
- * visible ones begin among the records. */
+/* Gaussians come in pieces: a block of project takes one.  Neighbouring pieces are a group, so
+ * that few words say where the visible ones of a piece begin among the records: the sums of the
+ * groups before, and the marks of the pieces before in its own group. */
 #define GSC__PIECE 256
 
 /* Bins [begin, end) whose lists are in memory at once; begin == end: nothing to do. */
@@ -60,7 +61,9 @@ typedef struct gsc__gpu_frame {
     gsc__gpu_header *header;
     gsc__camera *camera;
     uint32_t *seen;           /* [pieces, GSC__PIECE / 32] a bit per Gaussian: visible */
-    uint32_t *firsts;         /* [pieces + 1] visible Gaussians of the pieces before */
+    uint32_t *groups;         /* [groups] visible Gaussians of each group of pieces */
+    uint32_t group_shift;     /* 2^group_shift pieces are a group */
+    uint32_t *firsts;         /* [pieces + 1] visible Gaussians of the pieces before, or NULL */
     uint64_t *offsets;        /* [bins + 1] of the bins' lists */
     float *final_t;           /* [H, W] or NULL */
     uint32_t *walked;         /* [H, W] list entries that were looked at, or NULL */
@@ -106,17 +109,20 @@ typedef struct gsc__gpu_camera_source {
     bool host_view, host_projection, host_intrinsics, host_position;
 } gsc__gpu_camera_source;
 
-/* Begins a frame with its camera and header; one thread. */
+/* Begins a frame with its camera, its header and empty groups; one block. */
+#define GSC__BEGIN_BLOCK 128
 typedef struct gsc_k_begin {
     gsc__gpu_camera_source source;
     gsc__camera *camera;
     gsc__gpu_header *header;
+    uint32_t *groups; /* [group_count] */
+    uint32_t group_count;
     uint64_t magic, layout;
 } gsc_k_begin;
 
 /* A thread per Gaussian, a block per piece: which ones are visible, and how many bins they
- * reach.  Then a block per record_pieces pieces writes the records of the visible ones, and
- * one thread plans a frame of one round.  Both take the same arguments. */
+ * reach.  Then a block per record_pieces pieces writes the records of the visible ones and
+ * where they begin, and one thread plans a frame of one round.  Both take the same arguments. */
 #define GSC__RECORD_BLOCK 128
 #define GSC__RECORD_PIECES 4
 typedef struct gsc_k_project {
@@ -134,7 +140,6 @@ typedef struct gsc_k_project {
     const float *colors;                 /* [N, channels] or NULL */
     const float *sh;                     /* [N, sh_coefficients, 3] */
     const float *sh_dc;                  /* [N, 3] or NULL */
-    uint32_t *counts, *pairs;            /* [pieces] visible Gaussians, and bins they reach */
     uint32_t record_pieces;              /* at most GSC__RECORD_PIECES: a block's */
     gsc_k_plan_bands plan;               /* rounds other than 1: not by records */
     /* outputs of this camera or NULL */
@@ -146,15 +151,6 @@ typedef struct gsc_k_project {
     float *conics;        /* [N, 3] */
     float *out_opacities; /* [N] */
 } gsc_k_project;
-
-/* A block per run of pieces: firsts, visible and intersections. */
-#define GSC__SUM_BLOCK 1024
-#define GSC__SUM_BLOCKS_MAX 64
-typedef struct gsc_k_sum_pieces {
-    gsc__gpu_frame frame;
-    const uint32_t *counts, *pairs; /* [pieces] */
-    uint32_t pieces, run;           /* run: a multiple of GSC__SUM_BLOCK */
-} gsc_k_sum_pieces;
 
 /* visible: [N] bytes, by the planes alone. */
 typedef struct gsc_k_mark_visible {

@@ -15,8 +15,11 @@ static __device__ gsc__camera_source source_of(const gsc__gpu_camera_source &fro
     return source;
 }
 
-extern "C" __global__ void gsc_begin(const __grid_constant__ gsc_k_begin args) {
+extern "C" __global__ void __launch_bounds__(GSC__BEGIN_BLOCK)
+    gsc_begin(const __grid_constant__ gsc_k_begin args) {
     gsc__begin_kernel();
+    for (uint32_t i = threadIdx.x; i < args.group_count; i += GSC__BEGIN_BLOCK) args.groups[i] = 0;
+    if (threadIdx.x > 0) return;
     const gsc__camera_source source = source_of(args.source);
     gsc__camera camera;
     memset(&camera, 0, sizeof camera); /* kernels copy it whole */
@@ -178,36 +181,11 @@ extern "C" __global__ void __launch_bounds__(GSC__PIECE, PROJECT_BLOCKS)
     if (candidates > 0) __syncthreads();
     if (threadIdx.x < GSC__PIECE / 32)
         frame.seen[blockIdx.x * (GSC__PIECE / 32) + threadIdx.x] = memory.seen[threadIdx.x];
-    if (threadIdx.x > 0) return;
-    args.counts[blockIdx.x] = memory.visible;
-    args.pairs[blockIdx.x] = memory.pairs;
-}
-
-/* Each block adds up by itself what is counted before its run: reading some of it again
- * costs less than waiting for another block. */
-extern "C" __global__ void __launch_bounds__(GSC__SUM_BLOCK)
-    gsc_sum_pieces(const __grid_constant__ gsc_k_sum_pieces args) {
-    gsc__begin_kernel();
-    __shared__ uint64_t warps[33];
-    const uint32_t begin = blockIdx.x * args.run, end = min(begin + args.run, args.pieces);
-    uint64_t before = 0, pairs = 0, first, total;
-#pragma unroll 8
-    for (uint32_t i = threadIdx.x; i < begin; i += GSC__SUM_BLOCK) before += args.counts[i];
-    (void)gsc__block_scan(before, warps, &first);
-    for (uint32_t base = begin; base < end; base += GSC__SUM_BLOCK) {
-        const uint32_t at = base + threadIdx.x;
-        const uint64_t count = at < end ? args.counts[at] : 0;
-        if (at < end) pairs += args.pairs[at];
-        const uint64_t own = gsc__block_scan(count, warps, &total);
-        if (at < end) args.frame.firsts[at] = (uint32_t)(first + own);
-        first += total;
-    }
-    (void)gsc__block_scan(pairs, warps, &total);
-    if (threadIdx.x) return;
-    atomicAdd(&args.frame.header->intersections, total);
-    if (end < args.pieces) return;
-    args.frame.firsts[args.pieces] = (uint32_t)first;
-    args.frame.header->visible = (uint32_t)first;
+    /* No result is used, so that no block stays to wait for one. */
+    if (threadIdx.x > 0 || memory.visible == 0) return;
+    atomicAdd(frame.groups + (blockIdx.x >> frame.group_shift), memory.visible);
+    atomicAdd(&frame.header->visible, memory.visible);
+    atomicAdd(&frame.header->intersections, (uint64_t)memory.pairs);
 }
 
 extern "C" __global__ void __launch_bounds__(256)

@@ -157,9 +157,18 @@ static __device__ __forceinline__ bool reaches_pixels(const gsc__gpu_record &rec
     return (record.columns >> 16) >= (record.columns & 0xffff);
 }
 
-static __device__ void load_camera(const gsc__gpu_frame &frame, gsc__camera *camera) {
-    if (threadIdx.x < sizeof *camera / 4)
-        ((uint32_t *)camera)[threadIdx.x] = ((const uint32_t *)frame.camera)[threadIdx.x];
+/* Into shared memory, where it is after copy_wait and a barrier. */
+static __device__ __forceinline__ void request_camera(const gsc__gpu_frame &frame,
+                                                      gsc__camera *camera) {
+    const uint32_t *from = (const uint32_t *)frame.camera + threadIdx.x;
+    const uint32_t to = gsc__shared_address((uint32_t *)camera + threadIdx.x);
+    if (threadIdx.x < sizeof *camera / 4) gsc__copy4(to, from);
+    gsc__copy_commit();
+}
+static __device__ __forceinline__ void load_camera(const gsc__gpu_frame &frame,
+                                                   gsc__camera *camera) {
+    request_camera(frame, camera);
+    gsc__copy_wait<0>();
     __syncthreads();
 }
 

@@ -62,26 +62,62 @@ static __device__ __forceinline__ void write_records(const gsc_k_project &args,
     if (args.frame.gates) args.frame.gates[to] = gates;
 }
 
-/* A block's words are a warp's: at most 4 pieces of 8. */
+/* A thread's share of the visible Gaussians before a piece. */
+static __device__ __forceinline__ uint32_t share_before(const gsc__gpu_frame &frame,
+                                                        uint32_t piece) {
+    const uint4 *groups = (const uint4 *)frame.groups, *seen = (const uint4 *)frame.seen;
+    const uint4 none = make_uint4(0, 0, 0, 0);
+    const uint32_t group = piece >> frame.group_shift, quads = GSC__PIECE / 128;
+    const uint32_t begin = (group << frame.group_shift) * quads, end = piece * quads;
+    uint32_t sum = 0;
+    for (uint32_t k = threadIdx.x; 4 * k < group || begin + k < end; k += GSC__RECORD_BLOCK) {
+        const uint4 sums = 4 * k < group ? groups[k] : none;
+        const uint4 marks = begin + k < end ? seen[begin + k] : none;
+        sum += sums.x + (4 * k + 1 < group ? sums.y : 0) + (4 * k + 2 < group ? sums.z : 0) +
+               (4 * k + 3 < group ? sums.w : 0);
+        sum += (uint32_t)(__popc(marks.x) + __popc(marks.y) + __popc(marks.z) + __popc(marks.w));
+    }
+    return sum;
+}
+
+/* For backward: where the records of the block's pieces begin, and those of the last one end. */
+static __device__ __forceinline__ void write_firsts(const gsc_k_project &args, uint32_t piece,
+                                                    uint32_t first, const uint32_t *counts) {
+    const uint32_t pieces = (uint32_t)((args.gaussians + GSC__PIECE - 1) / GSC__PIECE);
+    const uint32_t own = min(args.record_pieces, pieces - piece), k = threadIdx.x;
+    if (k < own || (k == own && piece + own == pieces))
+        args.frame.firsts[piece + k] = first + (k > 0 ? counts[k * (GSC__PIECE / 32) - 1] : 0);
+}
+
+/* A block's words are a warp's: at most 4 pieces of 8.  They, the camera and what makes `first`
+ * are on their way at once. */
 extern "C" __global__ void __launch_bounds__(GSC__RECORD_BLOCK, 5)
     gsc_records(const __grid_constant__ gsc_k_project args) {
     gsc__begin_kernel();
     __shared__ gsc__camera camera;
-    __shared__ uint32_t words[32], counts[32];
+    __shared__ uint32_t words[32], counts[32], shares[GSC__RECORD_BLOCK / 32];
     __shared__ float4 rows[GSC__RECORD_BLOCK][GSC__SH_ROW_PIECES];
     const gsc__gpu_frame &frame = args.frame;
     const uint32_t own_words = args.record_pieces * (GSC__PIECE / 32);
-    const int64_t base = (int64_t)blockIdx.x * args.record_pieces * GSC__PIECE;
+    const uint32_t piece = blockIdx.x * args.record_pieces;
+    const int64_t base = (int64_t)piece * GSC__PIECE, at = base / 32 + threadIdx.x;
+    const bool exists = threadIdx.x < own_words && at * 32 < args.gaussians;
+    request_camera(frame, &camera);
+    const uint32_t word = exists ? frame.seen[at] : 0;
+    uint32_t share = share_before(frame, piece);
+    for (int step = 16; step; step /= 2) share += __shfl_xor_sync(GSC__ALL_LANES, share, step);
+    if (gsc__lane() == 0) shares[threadIdx.x >> 5] = share;
     if (threadIdx.x < 32) {
-        const int64_t at = base / 32 + threadIdx.x;
-        const bool exists = threadIdx.x < own_words && at * 32 < args.gaussians;
-        const uint32_t word = exists ? frame.seen[at] : 0;
         words[threadIdx.x] = word;
         counts[threadIdx.x] = gsc__warp_scan((uint32_t)__popc(word));
     }
-    load_camera(frame, &camera);
+    gsc__copy_wait<0>();
+    __syncthreads();
     if (args.plan.rounds == 1 && blockIdx.x == 0 && threadIdx.x == 0) gsc__plan_bands(args.plan);
-    const uint32_t first = frame.firsts[blockIdx.x * args.record_pieces], total = counts[31];
+    uint32_t first = 0;
+    for (int w = 0; w < GSC__RECORD_BLOCK / 32; ++w) first += shares[w];
+    if (frame.firsts) write_firsts(args, piece, first, counts);
+    const uint32_t total = counts[31];
     const uint32_t warp = threadIdx.x & ~31u, warp_rows = gsc__shared_address(rows[warp]);
     for (uint32_t begin = warp; begin < total; begin += GSC__RECORD_BLOCK) {
         const uint32_t n = begin + gsc__lane();

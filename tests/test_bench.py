@@ -17,7 +17,7 @@ import stages  # noqa: E402
 MACHINE = {"copy_bytes_s": 2e12, "flop_s": 5e13}
 KERNELS = {
     "gsc_project": 0.03,
-    "gsc_sum_pieces": 0.01,
+    "gsc_mark_visible": 0.01,
     "gsc_blend": 0.2,
     "Memset (Device)": 0.002,
     "Memcpy DtoH (Device -> Pinned)": 0.003,

@@ -6,6 +6,8 @@
 #include "fake_driver.h"
 #include "raster_args_fixture.h"
 
+#include "../src/gpu/raster_state.h"
+
 enum { PIXELS = CAMERAS * WIDTH * HEIGHT, STATE_BYTES = 1 << 15 };
 
 static fake_notes *notes;
@@ -364,26 +366,60 @@ static void blending_has_warps_for_long_lists(void **unused) {
     }
 }
 
+/* What begin zeroes is what project adds to and records reads: a group for every piece, and no
+ * byte of anything else. */
+static void groups_hold_every_piece(void **unused) {
+    gsc_k_begin begin;
+    gsc_k_project found, made;
+    (void)unused;
+    notes->launch_count = 0;
+    expect_ok(project_only(NULL));
+    expect_ok(render(NULL));
+    const fake_launch *seen = launch_of("gsc_project");
+    memcpy(&begin, launch_of("gsc_begin")->args, sizeof begin);
+    memcpy(&found, seen->args, sizeof found);
+    memcpy(&made, launch_of("gsc_records")->args, sizeof made);
+    assert_int_equal(begin.group_count, ((seen->grid[0] - 1) >> found.frame.group_shift) + 1);
+    assert_ptr_equal(begin.groups, found.frame.groups);
+    assert_ptr_equal(begin.header, found.frame.header);
+    assert_ptr_equal(made.frame.groups, found.frame.groups);
+    assert_ptr_equal(made.frame.seen, found.frame.seen);
+    assert_int_equal(made.frame.group_shift, found.frame.group_shift);
+    assert_true(found.frame.seen + 8 * seen->grid[0] <= begin.groups);
+    assert_true((void *)(begin.groups + begin.group_count) <= (void *)found.frame.offsets);
+    for (int64_t n = 0; n < INT64_C(1) << 31; n = 3 * n + 200) {
+        const gsc__raster raster = {.width = 16, .height = 16, .cameras = 1, .gaussians = n};
+        const int64_t pieces = (n + GSC__PIECE - 1) / GSC__PIECE;
+        gsc__gpu_layout layout;
+        gsc__gpu_layout_plan(&raster, 0, &layout);
+        const int64_t size = INT64_C(1) << layout.group_shift, count = layout.group_count;
+        assert_true(count * size >= pieces && (count - 1) * size < pieces);
+        assert_true(count <= 8 * size + 1 && (size == 32 || pieces > 2 * size * size));
+        assert_true(layout.offsets - layout.groups >= 4 * (size_t)count);
+    }
+}
+
 /* The gradient of the colour is read by unblend, and the radii of project decide. */
 static void a_training_step_in_order(void **unused) {
-    static const char *const order[] = {"gsc_begin",   "gsc_project",       "gsc_sum_pieces",
-                                        "gsc_records", "gsc_blend",         "gsc_ssim_grad",
-                                        "gsc_unblend", "gsc_unproject_step"};
-    const fake_launch *found[8];
+    static const char *const order[] = {"gsc_begin",         "gsc_project",   "gsc_records",
+                                        "gsc_blend",         "gsc_ssim_grad", "gsc_unblend",
+                                        "gsc_unproject_step"};
+    enum { KERNELS = sizeof order / sizeof order[0] };
+    const fake_launch *found[KERNELS];
     gsc_k_project project_args;
     gsc_k_unblend unblend;
     gsc_k_unproject_step step;
     (void)unused;
     notes->launch_count = 0;
     expect_ok(train_step(NULL));
-    for (int i = 0; i < 8; ++i) {
+    for (int i = 0; i < KERNELS; ++i) {
         found[i] = launch_of(order[i]);
         if (i > 0) assert_true(found[i - 1] < found[i]);
     }
-    assert_int_equal(found[7]->args_bytes, sizeof step);
+    assert_int_equal(found[6]->args_bytes, sizeof step);
     memcpy(&project_args, found[1]->args, sizeof project_args);
-    memcpy(&unblend, found[6]->args, sizeof unblend);
-    memcpy(&step, found[7]->args, sizeof step);
+    memcpy(&unblend, found[5]->args, sizeof unblend);
+    memcpy(&step, found[6]->args, sizeof step);
     assert_non_null(unblend.by_color);
     assert_non_null(step.radii);
     assert_ptr_equal(step.radii, project_args.radii);
@@ -397,6 +433,7 @@ static void a_training_step_in_order(void **unused) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_training_step_in_order, open_context, close_context),
+        cmocka_unit_test_setup_teardown(groups_hold_every_piece, open_context, close_context),
         cmocka_unit_test_setup_teardown(the_current_context_stays, open_context, close_context),
         cmocka_unit_test_setup_teardown(all_work_goes_to_the_callers_stream, open_context,
                                         close_context),

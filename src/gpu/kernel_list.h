@@ -24,7 +24,6 @@
     X(write, write)                     \
     X(project, begin)                   \
     X(project, project)                 \
-    X(project, sum_pieces)              \
     X(records, records)                 \
     X(project, mark_visible)            \
     X(sort, sort)                       \

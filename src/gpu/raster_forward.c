@@ -10,11 +10,6 @@
 
 #define SIDE_MAX 65536 /* pixel numbers take 16 bits of a record */
 
-/* Counts and pairs of each piece. */
-static size_t project_scratch_bytes(const gsc__gpu_layout *layout) {
-    return 2 * gsc__gpu_pieces(layout->gaussians, GSC__PIECE) * sizeof(uint32_t);
-}
-
 gsc_status gsc__gpu_raster_sizes(const gsc_context *context, const gsc__raster *raster,
                                  gsc_raster_info *info) {
     gsc__gpu_layout layout;
@@ -26,7 +21,7 @@ gsc_status gsc__gpu_raster_sizes(const gsc_context *context, const gsc__raster *
     gsc__gpu_layout_plan(raster, info->visible, &layout);
     info->layout = layout.hash;
     info->state_bytes = layout.bytes;
-    info->forward_scratch_bytes = project_scratch_bytes(&layout);
+    info->forward_scratch_bytes = 0; /* project needs none */
     if (info->visible == 0 && info->intersections == 0) return GSC_OK;
     /* Of the largest frame once project has counted, else all may be in one. */
     if (info->intersections_bytes == 0)
@@ -37,7 +32,7 @@ gsc_status gsc__gpu_raster_sizes(const gsc_context *context, const gsc__raster *
             layout.lists +
             (size_t)(entries < layout.room ? entries : layout.room) * sizeof(uint32_t);
     const size_t render = gsc__gpu_bins_scratch_bytes(&layout, entries);
-    if (render > info->forward_scratch_bytes) info->forward_scratch_bytes = render;
+    info->forward_scratch_bytes = render;
     /* The lists of one camera stay; bands take their work space from elsewhere. */
     info->backward_scratch_bytes =
         (raster->cameras > 1 ? render : 0) + gsc__gpu_sums_layout(raster, &layout, NULL).bytes;
@@ -49,10 +44,12 @@ static gsc_status begin_frame(gsc_context *context, const gsc__raster *raster, i
                               void *stream, const char *function) {
     gsc_k_begin args = {.camera = frame->camera,
                         .header = frame->header,
+                        .groups = frame->groups,
+                        .group_count = layout->group_count,
                         .magic = GSC__GPU_STATE_MAGIC,
                         .layout = layout->hash};
     gsc__gpu_camera_source_of(raster, index, &args.source);
-    return LAUNCH(begin, 1, 1, args);
+    return LAUNCH(begin, 1, GSC__BEGIN_BLOCK, args);
 }
 
 static gsc_k_project project_args(const gsc__raster *raster, int32_t index,
@@ -99,18 +96,8 @@ static gsc_status project_frame(gsc_context *context, const gsc__raster *raster,
     gsc__gpu_frame frame;
     gsc__gpu_frame_open(layout, buffers, index, &frame);
     GSC__TRY(begin_frame(context, raster, index, layout, &frame, stream, function));
-    gsc_k_project project = project_args(raster, index, outputs, layout, &frame);
-    project.counts = buffers->scratch;
-    project.pairs = project.counts + pieces;
-    GSC__TRY(LAUNCH(project, pieces, GSC__PIECE, project));
-    const uint32_t share = gsc__gpu_pieces(pieces, GSC__SUM_BLOCKS_MAX);
-    gsc_k_sum_pieces sum = {.frame = frame,
-                            .counts = project.counts,
-                            .pairs = project.pairs,
-                            .pieces = pieces,
-                            .run = gsc__gpu_pieces(share, GSC__SUM_BLOCK) * GSC__SUM_BLOCK};
-    const uint32_t blocks = pieces > 0 ? gsc__gpu_pieces(pieces, sum.run) : 1;
-    return LAUNCH(sum_pieces, blocks, GSC__SUM_BLOCK, sum);
+    const gsc_k_project project = project_args(raster, index, outputs, layout, &frame);
+    return LAUNCH(project, pieces, GSC__PIECE, project);
 }
 
 /* What the cameras' headers said. */

@@ -18,8 +18,18 @@ void *gsc__gpu_take(gsc__gpu_cut *cut, size_t bytes) {
     return here;
 }
 
+/* Of a group: so that records, which reads both for a piece, finds about as many words of groups
+ * before it as of marks in its group. */
+static uint32_t group_shift_of(size_t pieces) {
+    uint32_t shift = 5;
+    while (pieces >> shift > (size_t)(GSC__PIECE / 32) << shift) ++shift;
+    return shift;
+}
+
 static void plan_state(const gsc__raster *raster, gsc__gpu_layout *layout) {
     const size_t pieces = gsc__gpu_pieces(raster->gaussians, GSC__PIECE);
+    layout->group_shift = group_shift_of(pieces);
+    layout->group_count = gsc__gpu_pieces((int64_t)pieces, INT64_C(1) << layout->group_shift);
     gsc__gpu_cut cut = {NULL, 0};
     gsc__gpu_take(&cut, sizeof(gsc__gpu_header));
     layout->camera = cut.at;
@@ -28,10 +38,12 @@ static void plan_state(const gsc__raster *raster, gsc__gpu_layout *layout) {
     gsc__gpu_take(&cut, (size_t)raster->channels * sizeof(float));
     layout->seen = cut.at;
     gsc__gpu_take(&cut, pieces * (GSC__PIECE / 32) * sizeof(uint32_t));
-    layout->firsts = cut.at;
-    gsc__gpu_take(&cut, (pieces + 1) * sizeof(uint32_t));
+    layout->groups = cut.at;
+    gsc__gpu_take(&cut, layout->group_count * sizeof(uint32_t));
     layout->offsets = cut.at;
     gsc__gpu_take(&cut, ((size_t)layout->grid.bins + 1) * sizeof(uint64_t));
+    layout->firsts = cut.at;
+    gsc__gpu_take(&cut, layout->keeps ? (pieces + 1) * sizeof(uint32_t) : 0);
     layout->final_t = cut.at;
     gsc__gpu_take(&cut, layout->keeps ? (size_t)layout->pixels * sizeof(float) : 0);
     layout->walked = cut.at;
@@ -88,9 +100,11 @@ void gsc__gpu_frame_open(const gsc__gpu_layout *layout, const gsc__raster_buffer
     frame->header = (gsc__gpu_header *)(void *)base;
     frame->camera = (gsc__camera *)(void *)(base + layout->camera);
     frame->seen = (uint32_t *)(void *)(base + layout->seen);
-    frame->firsts = (uint32_t *)(void *)(base + layout->firsts);
+    frame->groups = (uint32_t *)(void *)(base + layout->groups);
+    frame->group_shift = layout->group_shift;
     frame->offsets = (uint64_t *)(void *)(base + layout->offsets);
     if (layout->keeps) {
+        frame->firsts = (uint32_t *)(void *)(base + layout->firsts);
         frame->final_t = (float *)(void *)(base + layout->final_t);
         frame->walked = (uint32_t *)(void *)(base + layout->walked);
     }

@@ -16,7 +16,9 @@ typedef struct gsc__gpu_layout {
     int64_t gaussians, pixels;
     int64_t room; /* records of a camera */
     int32_t cameras;
-    size_t camera, background, seen, firsts, offsets, final_t, walked; /* bytes, in state */
+    uint32_t group_count, group_shift;                /* groups of 2^group_shift pieces */
+    size_t camera, background, seen, groups, offsets; /* bytes, in state */
+    size_t firsts, final_t, walked;
     size_t camera_bytes, bytes;
     size_t depths, order, gates, band, bin_order; /* bytes, in a camera's part of intersections */
     bool keeps;                                   /* something for a backward pass */
