@@ -182,25 +182,36 @@ typedef struct gsc_k_sum_bins {
     const int32_t *differences; /* [bins_y, bins_x + 1] */
 } gsc_k_sum_bins;
 
-/* One block: the band's bins by falling list length, roughly, so that long lists start
- * first, and behind them the number of lists that are longer than the band's entries divided
- * by long_lists, which makes them at most so many. */
+/* Words that many blocks write to stand in cache lines of their own. */
+typedef struct gsc__gpu_order_board {
+    uint32_t ticket, line0[31];
+    uint32_t found, line1[31]; /* blocks whose keys are done, see gsc_k_find_bins */
+} gsc__gpu_order_board;
+
+/* The band's bins by falling list length, roughly, so that long lists start first, and behind
+ * them the number of lists that are longer than the band's entries divided by long_lists, which
+ * makes them at most so many.  Two blocks for each piece of GSC__ORDER_BLOCK bins. */
+#define GSC__ORDER_BLOCK 512
+#define GSC__ORDER_CLASSES 128 /* of lengths */
 typedef struct gsc_k_order_bins {
     gsc__gpu_frame frame;
     gsc__gpu_grid grid;
     const gsc__gpu_band *band;
     uint32_t long_lists;
+    uint32_t pieces;             /* of all bins */
+    gsc__gpu_order_board *board; /* zeroed */
+    uint32_t *counts;            /* [pieces, GSC__ORDER_CLASSES] zeroed: a count + 1 */
 } gsc_k_order_bins;
 
 /* For a frame whose lists are all there: a thread per GSC__FIND_KEYS keys finds the bins
- * that begin among them; the last block orders the bins. */
-#define GSC__FIND_BLOCK 1024
+ * that begin among them.  The blocks that start last order the bins, so the grid is those of
+ * the keys and gsc_k_order_bins's. */
+#define GSC__FIND_BLOCK GSC__ORDER_BLOCK
 #define GSC__FIND_KEYS 8
 typedef struct gsc_k_find_bins {
     gsc_k_order_bins order;
     const void *keys; /* [capacity] sorted, 16 or 32 bits */
     bool narrow;      /* 16 */
-    uint32_t *done;   /* scalar, zeroed: blocks that have found theirs */
 } gsc_k_find_bins;
 
 /* A thread per record in depth order: writes its entries of the band, behind those of

@@ -1,10 +1,11 @@
-/* What the radix sort of sort.cu stands on: how the work is cut, words between the blocks,
- * and the digit histograms of all passes. */
+/* What the radix sort of sort.cu stands on: how the work is cut, and the digit histograms of
+ * all passes. */
 #ifndef GSC_SORT_CUH
 #define GSC_SORT_CUH
 
 #include "device.cuh"
 #include "sort_kernels.h"
+#include "words.cuh"
 
 #define BLOCK GSC__SORT_BLOCK
 #define WARPS (BLOCK / 32)
@@ -73,37 +74,6 @@ static __device__ __forceinline__ Key load_key(const Stored *keys, uint32_t i, u
 
 static __device__ __forceinline__ uint32_t base_of(const gsc_k_sort &args) {
     return args.base ? *args.base : 0;
-}
-
-/* ----------------------------------------------------- words between the blocks */
-
-static __device__ __forceinline__ uint32_t load_word(const uint32_t *from) {
-    uint32_t x;
-    asm volatile("ld.relaxed.gpu.u32 %0, [%1];" : "=r"(x) : "l"(from) : "memory");
-    return x;
-}
-static __device__ __forceinline__ void store_word(uint32_t *to, uint32_t x) {
-    asm volatile("st.relaxed.gpu.u32 [%0], %1;" ::"l"(to), "r"(x) : "memory");
-}
-
-/* What this thread and, before a barrier, its block wrote becomes visible with x. */
-static __device__ __forceinline__ void release_word(uint32_t *to, uint32_t x) {
-    __threadfence();
-    store_word(to, x);
-}
-static __device__ __forceinline__ uint32_t release_add(uint32_t *to, uint32_t x) {
-    __threadfence();
-    return atomicAdd(to, x);
-}
-
-/* Until the word is at least x.  A barrier passes what was acquired on to the block. */
-static __device__ __forceinline__ uint32_t wait_for(const uint32_t *word, uint32_t least) {
-    for (;;) {
-        uint32_t x;
-        asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(x) : "l"(word) : "memory");
-        if (x >= least) return x;
-        __nanosleep(20);
-    }
 }
 
 /* ----------------------------------------------------------------- histograms */

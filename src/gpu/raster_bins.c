@@ -33,6 +33,14 @@ static size_t emission_bytes(const gsc__gpu_layout *layout) {
     return (1 + (size_t)gsc__gpu_pieces(layout->room, GSC__EMIT_BLOCK)) * sizeof(uint64_t);
 }
 
+static uint32_t order_pieces(const gsc__gpu_grid *grid) {
+    return gsc__gpu_pieces(grid->bins, GSC__ORDER_BLOCK);
+}
+
+static size_t order_counts_bytes(const gsc__gpu_grid *grid) {
+    return (size_t)order_pieces(grid) * GSC__ORDER_CLASSES * sizeof(uint32_t);
+}
+
 /* The arrays of the two sorts share their memory, one is done before the other begins. */
 static size_t bins_layout(const gsc__gpu_layout *layout, int64_t entries, uint32_t rounds,
                           void *base, gsc__gpu_bins *bins) {
@@ -47,7 +55,8 @@ static size_t bins_layout(const gsc__gpu_layout *layout, int64_t entries, uint32
     }
     const size_t zeroed = cut.at;
     bins->emission = bins->zeroed = gsc__gpu_take(&cut, emission_bytes(layout));
-    bins->found = gsc__gpu_take(&cut, sizeof *bins->found);
+    bins->order_board = gsc__gpu_take(&cut, sizeof *bins->order_board);
+    bins->order_counts = gsc__gpu_take(&cut, order_counts_bytes(&layout->grid));
     bins->depth_sort = gsc__gpu_take(&cut, gsc__gpu_sort_bytes(layout->room, DEPTH_BITS));
     bins->zeroed_bytes = cut.at - zeroed + gsc__gpu_sort_zeroed_bytes(entries, bits);
     bins->sort = gsc__gpu_take(&cut, gsc__gpu_sort_bytes(entries, bits));
@@ -166,13 +175,16 @@ static gsc_status order_bins(gsc_context *context, const gsc__gpu_layout *layout
     const gsc_k_order_bins order = {.frame = *frame,
                                     .grid = layout->grid,
                                     .band = bins->bands + round,
-                                    .long_lists = gsc__gpu_long_lists(layout, multiprocessors)};
-    if (bins->rounds > 1) return LAUNCH(order_bins, 1, 1024, order);
+                                    .long_lists = gsc__gpu_long_lists(layout, multiprocessors),
+                                    .pieces = order_pieces(&layout->grid),
+                                    .board = bins->order_board,
+                                    .counts = bins->order_counts};
+    const uint32_t blocks = 2 * order.pieces;
+    if (bins->rounds > 1) return LAUNCH(order_bins, blocks, GSC__ORDER_BLOCK, order);
     const gsc_k_find_bins find = {.order = order,
                                   .keys = sorted_keys,
-                                  .narrow = key_bytes(&layout->grid) == sizeof(uint16_t),
-                                  .done = bins->found};
-    return LAUNCH(find_bins, bins->capacity / (GSC__FIND_BLOCK * GSC__FIND_KEYS) + 1,
+                                  .narrow = key_bytes(&layout->grid) == sizeof(uint16_t)};
+    return LAUNCH(find_bins, bins->capacity / (GSC__FIND_BLOCK * GSC__FIND_KEYS) + 1 + blocks,
                   GSC__FIND_BLOCK, find);
 }
 

@@ -16,7 +16,8 @@ typedef struct gsc__gpu_bins {
     size_t zeroed_bytes;
     bool is_zeroed;                         /* for the next sort of depths and fill */
     unsigned char *emission;                /* ticket, then look-back states [blocks] */
-    uint32_t *found;                        /* scalar */
+    gsc__gpu_order_board *order_board;      /* scalar */
+    uint32_t *order_counts;                 /* [pieces of bins, GSC__ORDER_CLASSES] */
     void *depth_sort, *sort;                /* their scratch */
     uint32_t *depth_keys[2], *depth_values; /* [room], dead when lists are made */
     void *keys, *other_keys;                /* [capacity] */

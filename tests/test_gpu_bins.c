@@ -1,0 +1,137 @@
+#define _DEFAULT_SOURCE /* unsetenv */
+/* What the order of the bins is given: blocks enough, and words of its own that are zero, with
+ * a fake driver. */
+#include "fake_driver.h"
+
+#include "../src/gpu/raster_bins.h"
+
+enum { GUARD = 4096, PER_BLOCK = GSC__FIND_BLOCK * GSC__FIND_KEYS };
+
+typedef struct frame_size {
+    int32_t width, height;
+    int64_t gaussians, entries;
+} frame_size;
+
+static const frame_size sizes[] = {
+    {1, 1, 1, 1},
+    {1920, 1080, 3000000, 100},
+    {1920, 1080, 3000000, 3 * PER_BLOCK},
+    {3840, 2160, 200000, 3 * PER_BLOCK - 1},
+    {16 * GSC__ORDER_BLOCK, 16, 100000000, 70000},
+    {16 * GSC__ORDER_BLOCK + 1, 16, 100000000, 70000},
+};
+
+static fake_notes *notes;
+static gsc_context *context;
+static gsc__gpu_scope scope;
+
+static int open_context(void **state) {
+    (void)state;
+    fake_driver_reset(notes);
+    context = fake_driver_context(0, 0);
+    expect_ok(gsc__gpu_enter("test", &gsc__gpu_of(context)->device, &scope));
+    return 0;
+}
+
+static int close_context(void **state) {
+    (void)state;
+    gsc__gpu_leave(&scope);
+    gsc_context_free(context);
+    return 0;
+}
+
+static bool all_are(const void *data, unsigned char value, size_t bytes) {
+    for (size_t i = 0; i < bytes; ++i)
+        if (((const unsigned char *)data)[i] != value) return false;
+    return true;
+}
+
+/* Whatever stood there before. */
+static void expect_zeroed_words(const gsc_k_order_bins *order, const gsc__gpu_bins *bins) {
+    const size_t bytes = (size_t)order->pieces * GSC__ORDER_CLASSES * sizeof(uint32_t);
+    assert_true(order->pieces * (int64_t)GSC__ORDER_BLOCK >= order->grid.bins);
+    assert_true((order->pieces - 1) * (int64_t)GSC__ORDER_BLOCK < order->grid.bins);
+    assert_true(all_are(order->board, 0, sizeof *order->board));
+    assert_true(all_are(order->counts, 0, bytes));
+    assert_true((unsigned char *)(order->board + 1) <= (unsigned char *)order->counts);
+    assert_true((unsigned char *)order->counts + bytes <= (unsigned char *)bins->depth_sort);
+}
+
+/* Queues the lists of the first band, with scratch of exactly the bytes asked for; returns the
+ * last launch, which orders them. */
+static fake_launch queue(const frame_size *size, bool halves, gsc_k_order_bins *order) {
+    gsc__gpu_header header;
+    gsc__gpu_band band;
+    gsc__raster raster = {.width = size->width,
+                          .height = size->height,
+                          .gaussians = size->gaussians,
+                          .cameras = 1,
+                          .channels = 3};
+    gsc__gpu_frame frame = {.header = &header, .band = &band};
+    gsc__raster_buffers buffers = {.intersections = &band};
+    gsc_raster_info info = {.intersections_min_bytes = 0};
+    gsc__gpu_layout layout;
+    gsc__gpu_bins bins;
+    memset(&layout, 0, sizeof layout);
+    gsc__gpu_layout_plan(&raster, 1000, &layout);
+    info.intersections_bytes = layout.lists + (size_t)size->entries * sizeof(uint32_t);
+    buffers.intersections_bytes =
+        layout.lists + (size_t)size->entries / (halves ? 2 : 1) * sizeof(uint32_t);
+    expect_ok(gsc__gpu_bins_begin(&layout, &frame, &buffers, &info, &bins, "test"));
+    const size_t bytes = gsc__gpu_bins_scratch_bytes(&layout, bins.capacity);
+    unsigned char *scratch = gsc__aligned_alloc(bytes + GUARD, 256);
+    assert_non_null(scratch);
+    memset(scratch, 0x5a, bytes + GUARD);
+    gsc__gpu_bins_work_space(&layout, scratch, &bins);
+    notes->launch_count = 0;
+    expect_ok(gsc__gpu_bins_fill(context, &layout, &frame, &bins, 0, NULL, "test"));
+    const fake_launch last = notes->launches[notes->launch_count - 1];
+    memcpy(order, last.args, sizeof *order); /* gsc_k_find_bins begins with it */
+    expect_zeroed_words(order, &bins);
+    assert_true(all_are(scratch + bytes, 0x5a, GUARD));
+    gsc__aligned_free(scratch);
+    return last;
+}
+
+/* A block for each piece of keys, and two for each piece of bins. */
+static void bins_that_are_found(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; ++i) {
+        gsc_k_order_bins order;
+        const fake_launch last = queue(&sizes[i], false, &order);
+        assert_string_equal(last.kernel, "gsc_find_bins");
+        assert_int_equal(last.args_bytes, sizeof(gsc_k_find_bins));
+        assert_int_equal(last.block[0], GSC__FIND_BLOCK);
+        assert_int_equal(last.grid[0], sizes[i].entries / PER_BLOCK + 1 + 2 * order.pieces);
+    }
+}
+
+static void bins_that_are_known(void **state) {
+    (void)state;
+    for (size_t i = 1; i < sizeof sizes / sizeof sizes[0]; ++i) {
+        gsc_k_order_bins order;
+        const fake_launch last = queue(&sizes[i], true, &order);
+        assert_string_equal(last.kernel, "gsc_order_bins");
+        assert_int_equal(last.args_bytes, sizeof order);
+        assert_int_equal(last.block[0], GSC__ORDER_BLOCK);
+        assert_int_equal(last.grid[0], 2 * order.pieces);
+    }
+}
+
+/* A thread has a bin, and the threads are whole rows of classes. */
+static void blocks_hold_the_classes(void **state) {
+    (void)state;
+    assert_int_equal(GSC__FIND_BLOCK, GSC__ORDER_BLOCK);
+    assert_int_equal(GSC__ORDER_BLOCK % GSC__ORDER_CLASSES, 0);
+    assert_int_equal(GSC__FIND_KEYS * sizeof(uint16_t) % 16, 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(bins_that_are_found, open_context, close_context),
+        cmocka_unit_test_setup_teardown(bins_that_are_known, open_context, close_context),
+        cmocka_unit_test(blocks_hold_the_classes),
+    };
+    notes = fake_driver_notes();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
