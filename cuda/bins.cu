@@ -351,8 +351,29 @@ static __device__ __forceinline__ void write_offsets(uint64_t *offsets, uint32_t
     for (uint32_t bin = from; bin < to; ++bin) offsets[bin] = value;
 }
 
+/* This thread's keys, in pieces of 16 bytes where all are there; behind the last one `bins`. */
+template <class Key>
+static __device__ __forceinline__ void load_keys(const Key *keys, uint32_t first, uint32_t entries,
+                                                 uint32_t bins, uint32_t *own) {
+    constexpr uint32_t in_one = sizeof(uint4) / sizeof(Key);
+    if (first + GSC__FIND_KEYS <= entries) {
+#pragma unroll
+        for (uint32_t k = 0; k < GSC__FIND_KEYS; k += in_one) {
+            const uint4 some = *(const uint4 *)(keys + first + k);
+#pragma unroll
+            for (uint32_t i = 0; i < in_one; ++i)
+                own[k + i] = min((uint32_t)((const Key *)&some)[i], bins);
+        }
+    } else {
+#pragma unroll
+        for (uint32_t k = 0; k < GSC__FIND_KEYS; ++k)
+            own[k] = first + k < entries ? min((uint32_t)keys[first + k], bins) : bins;
+    }
+}
+
 /* A bin's list begins at the first key that is not below it: the bins after the key before
- * this thread's and up to each of its own.  Behind the last key stand all that are left. */
+ * this thread's and up to each of its own.  Behind the last key stand all that are left.  Many
+ * warps have none. */
 template <class Key>
 static __device__ __forceinline__ void find_bins(const gsc_k_find_bins &args, uint32_t entries,
                                                  uint32_t block) {
@@ -360,11 +381,10 @@ static __device__ __forceinline__ void find_bins(const gsc_k_find_bins &args, ui
     const uint32_t bins = (uint32_t)args.order.grid.bins;
     const uint32_t first = (block * GSC__FIND_BLOCK + threadIdx.x) * GSC__FIND_KEYS;
     uint32_t own[GSC__FIND_KEYS];
-#pragma unroll
-    for (uint32_t k = 0; k < GSC__FIND_KEYS; ++k)
-        own[k] = first + k < entries ? min((uint32_t)keys[first + k], bins) : bins;
     uint32_t bin = bins + 1;
     if (first <= entries) bin = first ? min((uint32_t)keys[first - 1], bins) + 1 : 0;
+    load_keys(keys, first, entries, bins, own);
+    if (!__any_sync(GSC__ALL_LANES, bin <= own[GSC__FIND_KEYS - 1])) return;
 #pragma unroll
     for (uint32_t k = 0; k < GSC__FIND_KEYS; ++k) {
         write_offsets(args.order.frame.offsets, bin, own[k] + 1, first + k);
