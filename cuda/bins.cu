@@ -196,7 +196,7 @@ static __device__ uint32_t deal_record(const gsc_k_emit &args, const gsc__gpu_ba
  * record and row by row: the order in which the rows are dealt.  The spans are found
  * twice, to count and to write; the first few of a warp are kept. */
 #define EMIT_WARPS (GSC__EMIT_BLOCK / 32)
-#define EMIT_KEPT 4 /* times 32 spans */
+#define EMIT_KEPT 2 /* times 32 spans */
 extern "C" __global__ void __launch_bounds__(GSC__EMIT_BLOCK)
     gsc_emit(const __grid_constant__ gsc_k_emit args) {
     gsc__begin_kernel();

@@ -109,14 +109,18 @@ typedef struct gsc__gpu_camera_source {
     bool host_view, host_projection, host_intrinsics, host_position;
 } gsc__gpu_camera_source;
 
-/* Begins a frame with its camera, its header and empty groups; one block. */
+/* Begins a frame with its camera, its header and empty groups, which one block makes; blocks
+ * after it clear. */
 #define GSC__BEGIN_BLOCK 128
+#define GSC__CLEAR_BLOCKS 128
 typedef struct gsc_k_begin {
     gsc__gpu_camera_source source;
     gsc__camera *camera;
     gsc__gpu_header *header;
     uint32_t *groups; /* [group_count] */
     uint32_t group_count;
+    uint32_t *clear; /* [clear_count, 4] zeroed */
+    uint32_t clear_count;
     uint64_t magic, layout;
 } gsc_k_begin;
 
@@ -142,6 +146,8 @@ typedef struct gsc_k_project {
     const float *sh_dc;                  /* [N, 3] or NULL */
     uint32_t record_pieces;              /* at most GSC__RECORD_PIECES: a block's */
     gsc_k_plan_bands plan;               /* rounds other than 1: not by records */
+    gsc__gpu_header *report;             /* on the host, or NULL: records copies the header to
+                                            it, the magic number last */
     /* outputs of this camera or NULL */
     int32_t *radii; /* [N, radii_axes] */
     int32_t radii_axes;

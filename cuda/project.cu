@@ -18,6 +18,12 @@ static __device__ gsc__camera_source source_of(const gsc__gpu_camera_source &fro
 extern "C" __global__ void __launch_bounds__(GSC__BEGIN_BLOCK)
     gsc_begin(const __grid_constant__ gsc_k_begin args) {
     gsc__begin_kernel();
+    if (blockIdx.x > 0) {
+        const uint32_t first = (blockIdx.x - 1) * GSC__BEGIN_BLOCK + threadIdx.x;
+        for (uint32_t i = first; i < args.clear_count; i += (gridDim.x - 1) * GSC__BEGIN_BLOCK)
+            ((uint4 *)args.clear)[i] = make_uint4(0, 0, 0, 0);
+        return;
+    }
     for (uint32_t i = threadIdx.x; i < args.group_count; i += GSC__BEGIN_BLOCK) args.groups[i] = 0;
     if (threadIdx.x > 0) return;
     const gsc__camera_source source = source_of(args.source);

@@ -89,6 +89,17 @@ static __device__ __forceinline__ void write_firsts(const gsc_k_project &args, u
         args.frame.firsts[piece + k] = first + (k > 0 ? counts[k * (GSC__PIECE / 32) - 1] : 0);
 }
 
+/* The host looks for the magic number. */
+static __device__ __forceinline__ void report_header(const gsc__gpu_header *header,
+                                                     gsc__gpu_header *report) {
+    report->layout = header->layout;
+    report->intersections = header->intersections;
+    report->visible = header->visible;
+    report->outside = header->outside;
+    __threadfence_system();
+    *(volatile uint64_t *)&report->magic = header->magic;
+}
+
 /* A block's words are a warp's: at most 4 pieces of 8.  They, the camera and what makes `first`
  * are on their way at once. */
 extern "C" __global__ void __launch_bounds__(GSC__RECORD_BLOCK, 5)
@@ -113,7 +124,10 @@ extern "C" __global__ void __launch_bounds__(GSC__RECORD_BLOCK, 5)
     }
     gsc__copy_wait<0>();
     __syncthreads();
-    if (args.plan.rounds == 1 && blockIdx.x == 0 && threadIdx.x == 0) gsc__plan_bands(args.plan);
+    if (blockIdx.x == 0 && threadIdx.x == 0) {
+        if (args.report) report_header(frame.header, args.report);
+        if (args.plan.rounds == 1) gsc__plan_bands(args.plan);
+    }
     uint32_t first = 0;
     for (int w = 0; w < GSC__RECORD_BLOCK / 32; ++w) first += shares[w];
     if (frame.firsts) write_firsts(args, piece, first, counts);

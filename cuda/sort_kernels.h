@@ -17,9 +17,9 @@ typedef struct gsc__gpu_length {
 #define GSC__SORT_DIGITS 512
 #define GSC__SORT_PASSES 8
 #define GSC__SORT_GROUP 16 /* tiles that add to one group's counts */
-/* 32-bit keys of a thread in the largest tile, half as many of 64 bits, and in the
- * smallest. */
-#define GSC__SORT_ROUNDS 16
+/* Keys of a thread in the largest tile, of up to 32 bits and of more, and in the smallest. */
+#define GSC__SORT_ROUNDS 12
+#define GSC__SORT_WIDE_ROUNDS 8
 #define GSC__SORT_FEWEST_ROUNDS 4
 
 /* Keys of a thread in the sort of `length` keys: small tiles where they are few, because a

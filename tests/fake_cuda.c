@@ -18,7 +18,8 @@ enum {
     INVALID_DEVICE = 101,
     INVALID_CONTEXT = 201,
     INVALID_HANDLE = 400,
-    NOT_FOUND = 500
+    NOT_FOUND = 500,
+    NOT_READY = 600
 };
 enum { DEVICES = 8, STACK = 16, LIBRARY_MAGIC = 0x11b, ALIGNMENT = 512 };
 
@@ -437,34 +438,13 @@ CALL(cuStreamSynchronize, void *stream) {
     return 0;
 }
 
-CALL(cuEventCreate, void **event, unsigned flags) {
-    NEEDS_CONTEXT();
-    if (flags != 2) return INVALID_VALUE; /* without timing */
-    *event = calloc(1, 1);
-    if (!*event) return OUT_OF_MEMORY;
-    add(&notes.events, 1);
-    return 0;
-}
-
-CALL(cuEventDestroy_v2, void *event) {
-    NEEDS_CONTEXT();
-    return release(event, &notes.events);
-}
-
-CALL(cuEventRecord, void *event, void *stream) {
+CALL(cuStreamQuery, void *stream) {
     NEEDS_CONTEXT();
     notes.stream = stream;
-    *(char *)event = 1;
-    return 0;
-}
-
-/* An event that was never recorded is nothing to wait for. */
-CALL(cuEventSynchronize, void *event) {
-    NEEDS_CONTEXT();
-    if (*(char *)event) finish_copies();
-    *(char *)event = 0;
-    add(&notes.event_waits, 1);
-    return 0;
+    add(&notes.queries, 1);
+    if (!notes.on_query) return 0;
+    notes.on_query();
+    return NOT_READY;
 }
 
 CALL(cuStreamIsCapturing, void *stream, int *status) {

@@ -42,11 +42,13 @@ typedef struct fake_notes {
     fake_launch launches[FAKE_LAUNCHES];
     fake_copy copies[FAKE_COPIES];
     int launch_count, copy_count;
-    int pushes, synchronisations, event_waits, functions, attributes;
-    int retained[8]; /* of each device's primary context */
-    int libraries, pinned, events, blocks, async_blocks, pools; /* that live */
-    fake_pool pool;                                             /* of the last call that has one */
-    void *stream;                                               /* the same */
+    int pushes, synchronisations, queries, functions, attributes;
+    int retained[8];                                    /* of each device's primary context */
+    int libraries, pinned, blocks, async_blocks, pools; /* that live */
+    fake_pool pool;                                     /* of the last call that has one */
+    void *stream;                                       /* the same */
+    /* What the kernels of a stream that is asked whether it is done do meanwhile; NULL: it is. */
+    void (*on_query)(void);
 } fake_notes;
 
 typedef fake_notes *fake_cuda_function(void);

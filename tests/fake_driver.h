@@ -34,7 +34,8 @@ static inline void fake_driver_reset(fake_notes *notes) {
                                         "FAKE_CUDA_CAPTURING", "FAKE_CUDA_POOLS"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; ++i) unsetenv(names[i]);
     notes->launch_count = notes->copy_count = notes->pushes = 0;
-    notes->synchronisations = notes->event_waits = 0;
+    notes->synchronisations = notes->queries = 0;
+    notes->on_query = NULL;
     notes->functions = notes->attributes = 0;
     notes->stream = NULL;
 }

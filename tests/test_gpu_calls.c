@@ -64,7 +64,7 @@ static int close_context(void **unused) {
     (void)unused;
     assert_int_equal(notes->blocks + notes->async_blocks, 0);
     gsc_context_free(context);
-    assert_int_equal(notes->retained[0] + notes->libraries + notes->pinned + notes->events, 0);
+    assert_int_equal(notes->retained[0] + notes->libraries + notes->pinned, 0);
     return 0;
 }
 
@@ -266,9 +266,9 @@ static void all_work_goes_to_the_callers_stream(void **unused) {
 static void only_the_documented_calls_wait(void **unused) {
     (void)unused;
     for (int i = 0; i < OPERATIONS; ++i) {
-        notes->event_waits = notes->synchronisations = 0;
+        notes->synchronisations = 0;
         expect_ok(operations[i].run(NULL));
-        assert_int_equal(notes->event_waits + notes->synchronisations, operations[i].waits);
+        assert_int_equal(notes->synchronisations, operations[i].waits);
     }
 }
 
@@ -276,10 +276,10 @@ static void waiting_is_refused_while_the_stream_is_captured(void **unused) {
     (void)unused;
     setenv("FAKE_CUDA_CAPTURING", "1", 1);
     for (int i = 0; i < OPERATIONS; ++i) {
-        notes->event_waits = notes->synchronisations = 0;
+        notes->synchronisations = 0;
         gsc_status status = operations[i].run(NULL);
         assert_int_equal(status, operations[i].waits ? GSC_ERROR_UNSUPPORTED : GSC_OK);
-        assert_int_equal(notes->event_waits + notes->synchronisations, 0);
+        assert_int_equal(notes->synchronisations, 0);
         assert_int_equal(notes->async_blocks, 0);
         if (operations[i].waits)
             assert_non_null(strstr(gsc_last_error(), "the stream is being captured"));

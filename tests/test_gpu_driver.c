@@ -28,7 +28,6 @@ static int nothing_left(void **state) {
     assert_int_equal(notes->retained[1], 0);
     assert_int_equal(notes->libraries, 0);
     assert_int_equal(notes->pinned, 0);
-    assert_int_equal(notes->events, 0);
     assert_int_equal(notes->blocks + notes->async_blocks + notes->pools, 0);
     return 0;
 }
@@ -242,7 +241,6 @@ static void failures_of_creation(void **state) {
         {"cuMemPoolCreate=2", GSC_ERROR_OUT_OF_MEMORY, NULL},
         {"cuMemPoolSetAttribute=700", GSC_ERROR_CUDA, NULL},
         {"cuMemHostAlloc=2", GSC_ERROR_OUT_OF_MEMORY, NULL},
-        {"cuEventCreate=2", GSC_ERROR_OUT_OF_MEMORY, NULL},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {

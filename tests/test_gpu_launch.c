@@ -29,7 +29,6 @@ static int close_context(void **state) {
     assert_int_equal(notes->retained[0], 0);
     assert_int_equal(notes->libraries, 0);
     assert_int_equal(notes->pinned, 0);
-    assert_int_equal(notes->events, 0);
     assert_int_equal(notes->blocks + notes->async_blocks + notes->pools, 0);
     return 0;
 }
@@ -162,9 +161,7 @@ static void reads(void **state) {
         assert_memory_equal(host, device, sizes[i]);
         assert_int_equal(host[sizes[i]], 99);
     }
-    /* Small ones wait for their own copy alone. */
-    assert_int_equal(notes->event_waits, 3);
-    assert_int_equal(notes->synchronisations, 2);
+    assert_int_equal(notes->synchronisations, 5);
 }
 
 /* A slot that a failure kept would be missing for good; with none left, reads go on. */
@@ -172,9 +169,9 @@ static void slots_come_back(void **state) {
     gsc__gpu_staging *staging = &gsc__gpu_of(context)->staging;
     char device[4] = "abc", host[4];
     (void)state;
-    setenv("FAKE_CUDA_FAIL", "cuEventSynchronize=700", 1);
+    setenv("FAKE_CUDA_FAIL", "cuStreamSynchronize=700", 1);
     assert_int_equal(gsc__gpu_read(context, host, device, 4, NULL, "test"), GSC_ERROR_CUDA);
-    setenv("FAKE_CUDA_FAIL", "cuEventRecord=700", 1);
+    setenv("FAKE_CUDA_FAIL", "cuMemcpyDtoHAsync_v2=700", 1);
     assert_int_equal(gsc__gpu_read(context, host, device, 4, NULL, "test"), GSC_ERROR_CUDA);
     for (int i = 0; i < GSC__STAGING_SLOTS; ++i) assert_false(staging->taken[i]);
     unsetenv("FAKE_CUDA_FAIL");
@@ -183,23 +180,50 @@ static void slots_come_back(void **state) {
     assert_string_equal(host, "abc");
 }
 
-/* What is queued between the two parts is not waited for; each has its own slot. */
-static void a_read_in_two_parts(void **state) {
-    gsc__gpu_reading first, second;
-    int32_t device[2] = {11, 22};
-    (void)state;
-    expect_ok(gsc__gpu_read_begin(context, &first, &device[0], 4, &scope, "test"));
-    expect_ok(gsc__gpu_read_begin(context, &second, &device[1], 4, &scope, "test"));
-    assert_ptr_equal(notes->stream, &scope);
-    assert_int_not_equal(first.slot, second.slot);
-    assert_int_equal(notes->event_waits + notes->synchronisations, 0);
-    expect_ok(launch(1, &scope));
-    expect_ok(gsc__gpu_read_end(context, &second, 4, "test"));
-    expect_ok(gsc__gpu_read_end(context, &first, 4, "test"));
-    assert_memory_equal(first.data, &device[0], 4);
-    assert_memory_equal(second.data, &device[1], 4);
+static void no_slot_is_taken(void) {
     for (int i = 0; i < GSC__STAGING_SLOTS; ++i)
         assert_false(gsc__gpu_of(context)->staging.taken[i]);
+}
+
+static gsc__gpu_report awaited;
+
+/* The second time that it is asked for. */
+static void make_report(void) {
+    if (notes->queries == 2) memcpy(awaited.data, (uint64_t[]){7, 8}, 2 * sizeof(uint64_t));
+}
+
+static void a_report_is_waited_for(void **state) {
+    uint64_t host[2] = {0};
+    (void)state;
+    expect_ok(gsc__gpu_report_begin(context, &awaited, &scope, "test"));
+    assert_true(gsc__gpu_of(context)->staging.taken[awaited.slot]);
+    notes->on_query = make_report;
+    assert_true(gsc__gpu_report_end(context, &awaited, host, sizeof host, &scope));
+    notes->on_query = NULL;
+    assert_ptr_equal(notes->stream, &scope);
+    assert_int_equal(host[0], 7);
+    assert_int_equal(host[1], 8);
+    assert_int_equal(notes->synchronisations, 0);
+    no_slot_is_taken();
+}
+
+/* A stream that has ended, or failed, without a report; one made in the end counts. */
+static void a_report_may_stay_away(void **state) {
+    gsc__gpu_staging *staging = &gsc__gpu_of(context)->staging;
+    uint64_t host = 0;
+    (void)state;
+    expect_ok(gsc__gpu_report_begin(context, &awaited, NULL, "test"));
+    assert_false(gsc__gpu_report_end(context, &awaited, &host, sizeof host, NULL));
+    expect_ok(gsc__gpu_report_begin(context, &awaited, NULL, "test"));
+    assert_int_equal(*(uint64_t *)awaited.data, 0); /* nothing of an earlier one */
+    setenv("FAKE_CUDA_FAIL", "cuStreamQuery=700", 1);
+    assert_false(gsc__gpu_report_end(context, &awaited, &host, sizeof host, NULL));
+    unsetenv("FAKE_CUDA_FAIL");
+    no_slot_is_taken();
+    for (int i = 0; i < GSC__STAGING_SLOTS; ++i) staging->taken[i] = true;
+    expect_ok(gsc__gpu_report_begin(context, &awaited, NULL, "test"));
+    assert_null(awaited.data);
+    assert_false(gsc__gpu_report_end(context, &awaited, &host, sizeof host, NULL));
 }
 
 static void a_captured_stream_is_not_waited_for(void **state) {
@@ -210,7 +234,10 @@ static void a_captured_stream_is_not_waited_for(void **state) {
                      GSC_ERROR_UNSUPPORTED);
     assert_ptr_equal(strstr(gsc_last_error(), "raster_project: this call waits for the stream"),
                      gsc_last_error());
+    assert_int_equal(gsc__gpu_report_begin(context, &awaited, NULL, "raster_draw"),
+                     GSC_ERROR_UNSUPPORTED);
     assert_int_equal(notes->synchronisations, 0);
+    no_slot_is_taken();
 }
 
 static void host_values_travel_as_arguments(void **state) {
@@ -332,7 +359,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(fills_and_copies, open_context, close_context),
         cmocka_unit_test_setup_teardown(reads, open_context, close_context),
         cmocka_unit_test_setup_teardown(slots_come_back, open_context, close_context),
-        cmocka_unit_test_setup_teardown(a_read_in_two_parts, open_context, close_context),
+        cmocka_unit_test_setup_teardown(a_report_is_waited_for, open_context, close_context),
+        cmocka_unit_test_setup_teardown(a_report_may_stay_away, open_context, close_context),
         cmocka_unit_test_setup_teardown(a_captured_stream_is_not_waited_for, open_context,
                                         close_context),
         cmocka_unit_test_setup_teardown(host_values_travel_as_arguments, open_context,

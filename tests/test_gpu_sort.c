@@ -132,7 +132,7 @@ static void tiles(void **state) {
         for (size_t k = 0; k < sizeof limits / sizeof limits[0]; ++k) {
             gsc__gpu_sort_args sort = {.length = {&count, limits[k]}, .bits = wide ? 63 : 32};
             const gsc_k_sort args = queue(&sort);
-            const uint32_t most = wide ? GSC__SORT_ROUNDS / 2 : GSC__SORT_ROUNDS;
+            const uint32_t most = wide ? GSC__SORT_WIDE_ROUNDS : GSC__SORT_ROUNDS;
             assert_true(notes->launches[0].grid[0] >= 1);
             assert_true(notes->launches[0].grid[0] <= 2 * MULTIPROCESSORS);
             for (uint32_t length = limits[k]; length > 0; length -= length / 64 + 1) {

@@ -83,9 +83,6 @@ static gsc_status load_all(const gsc_context *context, gsc__gpu *gpu) {
     GSC__DRIVER_TRY(gpu->device.driver, function, cuMemHostAlloc, &pinned,
                     (size_t)GSC__STAGING_SLOTS * GSC__STAGING_BYTES, 0);
     gpu->staging.data = pinned;
-    for (int i = 0; i < GSC__STAGING_SLOTS; ++i)
-        GSC__DRIVER_TRY(gpu->device.driver, function, cuEventCreate, &gpu->staging.events[i],
-                        GSC__CU_EVENT_DISABLE_TIMING);
     return GSC_OK;
 }
 
@@ -99,8 +96,6 @@ static void unload_all(gsc__gpu *gpu) {
         return;
     }
     if (gpu->device.primary && gsc__gpu_try_enter(&gpu->device, &scope) == GSC__CU_OK) {
-        for (int i = 0; i < GSC__STAGING_SLOTS; ++i)
-            if (gpu->staging.events[i]) (void)driver->cuEventDestroy(gpu->staging.events[i]);
         if (gpu->staging.data) (void)driver->cuMemFreeHost(gpu->staging.data);
         for (int i = 0; i < GSC__GPU_FILE_COUNT; ++i)
             if (gpu->libraries[i]) (void)driver->cuLibraryUnload(gpu->libraries[i]);

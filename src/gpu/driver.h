@@ -25,6 +25,7 @@ enum {
     GSC__CU_NO_BINARY_FOR_GPU = 209,
     GSC__CU_INVALID_PTX = 218,
     GSC__CU_UNSUPPORTED_PTX_VERSION = 222,
+    GSC__CU_NOT_READY = 600,
     GSC__CU_SYSTEM_DRIVER_MISMATCH = 803,
     GSC__CU_COMPAT_NOT_SUPPORTED = 804
 };
@@ -36,7 +37,6 @@ enum {
 };
 enum { GSC__CU_FUNCTION_MAX_THREADS = 0 };
 enum { GSC__CU_CAPTURE_NONE = 0 };
-enum { GSC__CU_EVENT_DISABLE_TIMING = 2 };
 enum {
     GSC__CU_ALLOCATION_PINNED = 1,
     GSC__CU_LOCATION_DEVICE = 1,
@@ -113,10 +113,7 @@ enum { GSC__CU_LAUNCH_BEFORE_END = 6 }; /* programmatic stream serialization */
       (void *to, gsc__cu_pointer from, size_t bytes, void *stream))                                \
     X(cuMemcpyDtoDAsync, "cuMemcpyDtoDAsync_v2",                                                   \
       (gsc__cu_pointer to, gsc__cu_pointer from, size_t bytes, void *stream))                      \
-    X(cuEventCreate, "cuEventCreate", (void **event, unsigned flags))                              \
-    X(cuEventDestroy, "cuEventDestroy_v2", (void *event))                                          \
-    X(cuEventRecord, "cuEventRecord", (void *event, void *stream))                                 \
-    X(cuEventSynchronize, "cuEventSynchronize", (void *event))                                     \
+    X(cuStreamQuery, "cuStreamQuery", (void *stream))                                              \
     X(cuStreamSynchronize, "cuStreamSynchronize", (void *stream))                                  \
     X(cuStreamIsCapturing, "cuStreamIsCapturing", (void *stream, int *status))
 

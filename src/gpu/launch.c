@@ -129,57 +129,53 @@ static gsc_status refuse_capture(const gsc__driver *driver, void *stream, const 
                      function);
 }
 
-static gsc_status copy_to_slot(gsc__gpu *gpu, int slot, const void *from, size_t bytes,
-                               void *stream, const char *function) {
-    const gsc__driver *driver = gpu->device.driver;
-    char *pinned = gpu->staging.data + slot * GSC__STAGING_BYTES;
-    GSC__DRIVER_TRY(driver, function, cuMemcpyDtoHAsync, pinned, device_pointer(from), bytes,
-                    stream);
-    GSC__DRIVER_TRY(driver, function, cuEventRecord, gpu->staging.events[slot], stream);
-    return GSC_OK;
-}
-
 /* A copy to pageable memory costs the driver a round of its own staging, hence the slots. */
-gsc_status gsc__gpu_read_begin(gsc_context *context, gsc__gpu_reading *reading, const void *from,
-                               size_t bytes, void *stream, const char *function) {
-    gsc__gpu *gpu = gsc__gpu_of(context);
-    GSC__TRY(refuse_capture(gpu->device.driver, stream, function));
-    if (!take_slot(&gpu->staging, &reading->slot)) {
-        reading->slot = -1;
-        return copy_and_wait(gpu->device.driver, reading->data, from, bytes, stream, function);
-    }
-    gsc_status status = copy_to_slot(gpu, reading->slot, from, bytes, stream, function);
-    if (status != GSC_OK) atomic_store(&gpu->staging.taken[reading->slot], false);
-    return status;
-}
-
-static gsc_status wait_for_slot(gsc__gpu *gpu, int slot, const char *function) {
-    GSC__DRIVER_TRY(gpu->device.driver, function, cuEventSynchronize, gpu->staging.events[slot]);
-    return GSC_OK;
-}
-
-gsc_status gsc__gpu_read_end(gsc_context *context, gsc__gpu_reading *reading, size_t bytes,
-                             const char *function) {
-    gsc__gpu *gpu = gsc__gpu_of(context);
-    if (reading->slot < 0) return GSC_OK;
-    gsc_status status = wait_for_slot(gpu, reading->slot, function);
-    if (status == GSC_OK)
-        memcpy(reading->data, gpu->staging.data + reading->slot * GSC__STAGING_BYTES, bytes);
-    atomic_store(&gpu->staging.taken[reading->slot], false);
-    return status;
-}
-
 gsc_status gsc__gpu_read(gsc_context *context, void *host, const void *from, size_t bytes,
                          void *stream, const char *function) {
-    gsc__gpu_reading reading;
+    gsc__gpu *gpu = gsc__gpu_of(context);
+    int slot = 0;
     if (bytes == 0) return GSC_OK;
-    if (bytes > GSC__STAGING_BYTES) {
-        const gsc__driver *driver = gsc__gpu_of(context)->device.driver;
-        GSC__TRY(refuse_capture(driver, stream, function));
-        return copy_and_wait(driver, host, from, bytes, stream, function);
-    }
-    GSC__TRY(gsc__gpu_read_begin(context, &reading, from, bytes, stream, function));
-    GSC__TRY(gsc__gpu_read_end(context, &reading, bytes, function));
-    memcpy(host, reading.data, bytes);
+    GSC__TRY(refuse_capture(gpu->device.driver, stream, function));
+    char *pinned = bytes <= GSC__STAGING_BYTES ? take_slot(&gpu->staging, &slot) : NULL;
+    if (!pinned) return copy_and_wait(gpu->device.driver, host, from, bytes, stream, function);
+    gsc_status status = copy_and_wait(gpu->device.driver, pinned, from, bytes, stream, function);
+    if (status == GSC_OK) memcpy(host, pinned, bytes);
+    atomic_store(&gpu->staging.taken[slot], false);
+    return status;
+}
+
+/* -------------------------------------------------------------------- report */
+
+gsc_status gsc__gpu_report_begin(gsc_context *context, gsc__gpu_report *report, void *stream,
+                                 const char *function) {
+    gsc__gpu *gpu = gsc__gpu_of(context);
+    GSC__TRY(refuse_capture(gpu->device.driver, stream, function));
+    report->data = take_slot(&gpu->staging, &report->slot);
+    if (report->data) memset(report->data, 0, GSC__STAGING_BYTES);
     return GSC_OK;
+}
+
+/* For about 20 us at most. */
+static bool is_reported(const void *data) {
+    for (int i = 0; i < 500; ++i) {
+        if (atomic_load_explicit((const _Atomic uint64_t *)data, memory_order_acquire)) return true;
+        gsc__thread_pause();
+    }
+    return false;
+}
+
+bool gsc__gpu_report_end(gsc_context *context, gsc__gpu_report *report, void *host, size_t bytes,
+                         void *stream) {
+    gsc__gpu *gpu = gsc__gpu_of(context);
+    gsc__cu_result result = GSC__CU_NOT_READY;
+    bool found = false;
+    if (!report->data) return false;
+    while (!found && result == GSC__CU_NOT_READY) {
+        found = is_reported(report->data);
+        if (!found) result = gpu->device.driver->cuStreamQuery(stream);
+    }
+    found = found || is_reported(report->data);
+    if (found) memcpy(host, report->data, bytes);
+    atomic_store(&gpu->staging.taken[report->slot], false);
+    return found;
 }

@@ -10,11 +10,10 @@
 
 #include <stdatomic.h>
 
-/* Pinned memory for small reads; a slot is one call's. */
+/* Pinned memory for small reads and reports; a slot is one call's. */
 enum { GSC__STAGING_SLOTS = 16, GSC__STAGING_BYTES = 256 };
 typedef struct gsc__gpu_staging {
-    char *data;                       /* [GSC__STAGING_SLOTS, GSC__STAGING_BYTES] */
-    void *events[GSC__STAGING_SLOTS]; /* recorded behind a slot's copy */
+    char *data; /* [GSC__STAGING_SLOTS, GSC__STAGING_BYTES] */
     atomic_bool taken[GSC__STAGING_SLOTS];
 } gsc__gpu_staging;
 
@@ -36,16 +35,17 @@ gsc_status gsc__gpu_write(gsc_context *context, float *to, const float *host, si
 gsc_status gsc__gpu_read(gsc_context *context, void *host, const void *from, size_t bytes,
                          void *stream, const char *function);
 
-/* The same in two parts: work queued between them does not delay the second, which waits
- * for the copy alone.  At most GSC__STAGING_BYTES. */
-typedef struct gsc__gpu_reading {
-    int slot; /* -1: none was free, so that the copy is already done */
-    char data[GSC__STAGING_BYTES];
-} gsc__gpu_reading;
-gsc_status gsc__gpu_read_begin(gsc_context *context, gsc__gpu_reading *reading, const void *from,
-                               size_t bytes, void *stream, const char *function);
-/* Always after a read_begin that succeeded; the result is in reading->data. */
-gsc_status gsc__gpu_read_end(gsc_context *context, gsc__gpu_reading *reading, size_t bytes,
-                             const char *function);
+/* What a kernel writes to the host by itself, where a copy behind it would hold up the next
+ * one: at most GSC__STAGING_BYTES, whose first 8 are not 0 and written last. */
+typedef struct gsc__gpu_report {
+    int slot;
+    void *data; /* pinned, for the kernel; NULL: none was free */
+} gsc__gpu_report;
+gsc_status gsc__gpu_report_begin(gsc_context *context, gsc__gpu_report *report, void *stream,
+                                 const char *function);
+/* Always after a report_begin that succeeded.  Waits for the report, or until nothing that could
+ * make it is left on the stream; false: there is none. */
+bool gsc__gpu_report_end(gsc_context *context, gsc__gpu_report *report, void *host, size_t bytes,
+                         void *stream);
 
 #endif

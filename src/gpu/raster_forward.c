@@ -39,9 +39,10 @@ gsc_status gsc__gpu_raster_sizes(const gsc_context *context, const gsc__raster *
     return GSC_OK;
 }
 
+/* A fill of its own between the kernels would cost more than its bytes. */
 static gsc_status begin_frame(gsc_context *context, const gsc__raster *raster, int32_t index,
                               const gsc__gpu_layout *layout, const gsc__gpu_frame *frame,
-                              void *stream, const char *function) {
+                              gsc__gpu_bins *bins, void *stream, const char *function) {
     gsc_k_begin args = {.camera = frame->camera,
                         .header = frame->header,
                         .groups = frame->groups,
@@ -49,7 +50,11 @@ static gsc_status begin_frame(gsc_context *context, const gsc__raster *raster, i
                         .magic = GSC__GPU_STATE_MAGIC,
                         .layout = layout->hash};
     gsc__gpu_camera_source_of(raster, index, &args.source);
-    return LAUNCH(begin, 1, GSC__BEGIN_BLOCK, args);
+    if (!bins) return LAUNCH(begin, 1, GSC__BEGIN_BLOCK, args);
+    args.clear = (uint32_t *)(void *)bins->zeroed;
+    args.clear_count = (uint32_t)(bins->zeroed_bytes / (4 * sizeof(uint32_t)));
+    bins->is_zeroed = true;
+    return LAUNCH(begin, 1 + GSC__CLEAR_BLOCKS, GSC__BEGIN_BLOCK, args);
 }
 
 static gsc_k_project project_args(const gsc__raster *raster, int32_t index,
@@ -87,16 +92,14 @@ static gsc_k_project project_args(const gsc__raster *raster, int32_t index,
     return args;
 }
 
+/* bins: to be cleared for the lists, or NULL. */
 static gsc_status project_frame(gsc_context *context, const gsc__raster *raster, int32_t index,
-                                const gsc__raster_buffers *buffers,
                                 const gsc__raster_outputs *outputs, const gsc__gpu_layout *layout,
-                                void *stream) {
+                                const gsc__gpu_frame *frame, gsc__gpu_bins *bins, void *stream) {
     static const char function[] = "raster_project";
     const uint32_t pieces = gsc__gpu_pieces(raster->gaussians, GSC__PIECE);
-    gsc__gpu_frame frame;
-    gsc__gpu_frame_open(layout, buffers, index, &frame);
-    GSC__TRY(begin_frame(context, raster, index, layout, &frame, stream, function));
-    const gsc_k_project project = project_args(raster, index, outputs, layout, &frame);
+    GSC__TRY(begin_frame(context, raster, index, layout, frame, bins, stream, function));
+    const gsc_k_project project = project_args(raster, index, outputs, layout, frame);
     return LAUNCH(project, pieces, GSC__PIECE, project);
 }
 
@@ -154,8 +157,11 @@ gsc_status gsc__gpu_raster_project(gsc_context *context, const gsc__raster *rast
     gsc__gpu_layout layout;
     frame_totals totals = {0, 1, 0, 0}; /* visible 0 would mean that it is not known */
     gsc__gpu_layout_plan(raster, 0, &layout);
-    for (int32_t c = 0; c < raster->cameras; ++c)
-        GSC__TRY(project_frame(context, raster, c, buffers, outputs, &layout, stream));
+    for (int32_t c = 0; c < raster->cameras; ++c) {
+        gsc__gpu_frame frame;
+        gsc__gpu_frame_open(&layout, buffers, c, &frame);
+        GSC__TRY(project_frame(context, raster, c, outputs, &layout, &frame, NULL, stream));
+    }
     if (!info) return GSC_OK;
     GSC__TRY(read_headers(context, raster, buffers, &layout, &totals, stream));
     return fill_info(context, raster, &totals, info);
@@ -245,11 +251,12 @@ static gsc_status blend_frame(gsc_context *context, const gsc__raster *raster, i
 static gsc_status make_records(gsc_context *context, const gsc__raster *raster, int32_t index,
                                const gsc__raster_outputs *outputs, const gsc__gpu_layout *layout,
                                const gsc__gpu_frame *frame, const gsc__gpu_bins *bins,
-                               int64_t *overflow, void *stream) {
+                               gsc__gpu_header *report, int64_t *overflow, void *stream) {
     static const char function[] = "raster_render";
     const uint32_t most = gsc__gpu_pieces(raster->gaussians, GSC__RECORD_PIECES * GSC__PIECE);
     const int multiprocessors = gsc__gpu_of(context)->device.multiprocessors;
     gsc_k_project project = project_args(raster, index, outputs, layout, frame);
+    project.report = report;
     project.plan = gsc__gpu_plan_args(layout, frame, bins, overflow, index > 0);
     /* Large blocks waste fewer threads, small ones are enough for all multiprocessors. */
     project.record_pieces = most >= 4 * (uint32_t)multiprocessors ? GSC__RECORD_PIECES : 1;
@@ -261,28 +268,37 @@ static gsc_status make_records(gsc_context *context, const gsc__raster *raster, 
     return gsc__gpu_sort_depths(context, frame, bins, stream, function);
 }
 
-static gsc_status render_frame(gsc_context *context, const gsc__raster *raster, int32_t index,
-                               const gsc__raster_buffers *buffers,
-                               const gsc__raster_outputs *outputs, const gsc__gpu_layout *layout,
-                               const gsc_raster_info *info, int64_t *overflow, void *stream) {
-    static const char function[] = "raster_render";
-    gsc__gpu_frame frame;
-    gsc__gpu_bins bins;
-    gsc__gpu_frame_open(layout, buffers, index, &frame);
-    GSC__TRY(gsc__gpu_bins_begin(layout, &frame, buffers, info, &bins, function));
-    const size_t needed = gsc__gpu_bins_scratch_bytes(layout, bins.capacity);
+/* Where the lists and the work for them lie in the buffers. */
+static gsc_status place_lists(const gsc__gpu_layout *layout, const gsc__gpu_frame *frame,
+                              const gsc__raster_buffers *buffers, const gsc_raster_info *info,
+                              gsc__gpu_bins *bins, const char *function) {
+    if (buffers->intersections_bytes < layout->lists)
+        return gsc__fail(GSC_ERROR_BUFFER_TOO_SMALL,
+                         "%s: intersections has %zu bytes, the visible Gaussians alone take %zu",
+                         function, buffers->intersections_bytes, layout->lists);
+    GSC__TRY(gsc__gpu_bins_begin(layout, frame, buffers, info, bins, function));
+    const size_t needed = gsc__gpu_bins_scratch_bytes(layout, bins->capacity);
     if (needed > buffers->scratch_bytes)
         return gsc__fail(GSC_ERROR_BUFFER_TOO_SMALL,
                          "%s: scratch has %zu bytes, expected at least %zu", function,
                          buffers->scratch_bytes, needed);
-    gsc__gpu_bins_work_space(layout, buffers->scratch, &bins);
-    GSC__TRY(gsc__gpu_bins_clear(context, &bins, stream, function));
-    GSC__TRY(
-        make_records(context, raster, index, outputs, layout, &frame, &bins, overflow, stream));
-    gsc_k_blend blend = blend_args(raster, index, outputs, layout, &frame, &bins);
+    gsc__gpu_bins_work_space(layout, buffers->scratch, bins);
+    return GSC_OK;
+}
+
+static gsc_status render_frame(gsc_context *context, const gsc__raster *raster, int32_t index,
+                               const gsc__raster_buffers *buffers,
+                               const gsc__raster_outputs *outputs, const gsc__gpu_layout *layout,
+                               const gsc__gpu_frame *frame, gsc__gpu_bins *bins,
+                               gsc__gpu_header *report, int64_t *overflow, void *stream) {
+    static const char function[] = "raster_render";
+    if (!bins->is_zeroed) GSC__TRY(gsc__gpu_bins_clear(context, bins, stream, function));
+    GSC__TRY(make_records(context, raster, index, outputs, layout, frame, bins, report, overflow,
+                          stream));
+    gsc_k_blend blend = blend_args(raster, index, outputs, layout, frame, bins);
     GSC__TRY(gsc__gpu_background(context, raster, index, layout, buffers->state, stream, function,
                                  &blend.background));
-    return blend_frame(context, raster, index, buffers, outputs, layout, &frame, &bins, &blend,
+    return blend_frame(context, raster, index, buffers, outputs, layout, frame, bins, &blend,
                        stream);
 }
 
@@ -292,18 +308,18 @@ gsc_status gsc__gpu_raster_render(gsc_context *context, const gsc__raster *raste
                                   int64_t *overflow, void *stream) {
     gsc__gpu_layout layout;
     gsc__gpu_layout_plan(raster, info->visible, &layout);
-    if (buffers->intersections_bytes < layout.lists)
-        return gsc__fail(GSC_ERROR_BUFFER_TOO_SMALL,
-                         "raster_render: intersections has %zu bytes, the visible Gaussians alone "
-                         "take %zu",
-                         buffers->intersections_bytes, layout.lists);
-    for (int32_t c = 0; c < raster->cameras; ++c)
-        GSC__TRY(
-            render_frame(context, raster, c, buffers, outputs, &layout, info, overflow, stream));
+    for (int32_t c = 0; c < raster->cameras; ++c) {
+        gsc__gpu_frame frame;
+        gsc__gpu_bins bins;
+        gsc__gpu_frame_open(&layout, buffers, c, &frame);
+        GSC__TRY(place_lists(&layout, &frame, buffers, info, &bins, "raster_render"));
+        GSC__TRY(render_frame(context, raster, c, buffers, outputs, &layout, &frame, &bins, NULL,
+                              overflow, stream));
+    }
     return GSC_OK;
 }
 
-/* The counts travel to the host while the frame is drawn. */
+/* Of one camera.  The counts travel to the host while the frame is drawn. */
 gsc_status gsc__gpu_raster_draw(gsc_context *context, const gsc__raster *raster,
                                 const gsc__raster_buffers *buffers,
                                 const gsc__raster_outputs *outputs, const gsc_raster_info *expected,
@@ -311,19 +327,22 @@ gsc_status gsc__gpu_raster_draw(gsc_context *context, const gsc__raster *raster,
     static const char function[] = "raster_draw";
     gsc__gpu_layout layout;
     gsc__gpu_frame frame;
+    gsc__gpu_bins bins;
     gsc__gpu_header header;
-    gsc__gpu_reading reading;
+    gsc__gpu_report report;
     frame_totals totals = {0, 1, 0, 0};
-    GSC__TRY(gsc__gpu_raster_project(context, raster, buffers, outputs, NULL, stream));
-    gsc__gpu_layout_plan(raster, 0, &layout);
+    gsc__gpu_layout_plan(raster, expected->visible, &layout);
     gsc__gpu_frame_open(&layout, buffers, 0, &frame);
-    GSC__TRY(gsc__gpu_read_begin(context, &reading, frame.header, sizeof header, stream, function));
-    gsc_status status =
-        gsc__gpu_raster_render(context, raster, buffers, outputs, expected, NULL, stream);
-    gsc_status waited = gsc__gpu_read_end(context, &reading, sizeof header, function);
+    GSC__TRY(place_lists(&layout, &frame, buffers, expected, &bins, function));
+    GSC__TRY(gsc__gpu_report_begin(context, &report, stream, function));
+    gsc_status status = project_frame(context, raster, 0, outputs, &layout, &frame, &bins, stream);
+    if (status == GSC_OK)
+        status = render_frame(context, raster, 0, buffers, outputs, &layout, &frame, &bins,
+                              report.data, NULL, stream);
+    const bool reported = gsc__gpu_report_end(context, &report, &header, sizeof header, stream);
     if (status != GSC_OK) return status;
-    GSC__TRY(waited);
-    memcpy(&header, reading.data, sizeof header);
+    if (!reported)
+        GSC__TRY(gsc__gpu_read(context, &header, frame.header, sizeof header, stream, function));
     GSC__TRY(add_header(&header, &totals));
     return fill_info(context, raster, &totals, found);
 }

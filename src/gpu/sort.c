@@ -12,7 +12,7 @@ static int64_t pieces(int64_t count, int64_t piece) {
 }
 
 static int64_t rounds(uint32_t bits) {
-    return bits > 32 ? GSC__SORT_ROUNDS / 2 : GSC__SORT_ROUNDS;
+    return bits > 32 ? GSC__SORT_WIDE_ROUNDS : GSC__SORT_ROUNDS;
 }
 
 /* Of any length up to the limit: shorter ones are cut into smaller tiles. */
