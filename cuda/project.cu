@@ -70,6 +70,7 @@ typedef struct outline {
     float mean[3], scale[3], opacity;
 } outline;
 
+/* Loads that depend on nothing.  Covariances have no bounds: then any scale will do. */
 static __device__ __forceinline__ outline load_outline(const gsc_k_project &args, int64_t i) {
     const float *sizes = args.covariances ? args.means : args.scales;
     outline in = {};

@@ -20,8 +20,8 @@ static __device__ __forceinline__ uint32_t gsc__length_of(const gsc__gpu_length 
 }
 
 template <class Key> struct sort_memory {
-    static constexpr uint32_t rounds =
-        sizeof(Key) > sizeof(uint32_t) ? GSC__SORT_WIDE_ROUNDS : GSC__SORT_ROUNDS;
+    static constexpr uint32_t rounds = sizeof(Key) > sizeof(uint32_t) ? GSC__SORT_WIDE_ROUNDS
+                                                                      : GSC__SORT_ROUNDS;
     union {
         uint32_t histograms[WARPS * DIGITS];
         uint32_t counts[WARPS][DIGITS]; /* then ranks of the warps' next keys in the tile */

@@ -8,6 +8,7 @@
     X(records)            \
     X(sort)               \
     X(bins)               \
+    X(order)              \
     X(blend)              \
     X(blend_any)          \
     X(unblend)            \
@@ -31,10 +32,10 @@
     X(sort, sort64)                     \
     X(bins, count_bins)                 \
     X(bins, sum_bins)                   \
-    X(bins, find_bins)                  \
+    X(order, find_bins)                 \
     X(bins, plan_bands)                 \
     X(bins, emit)                       \
-    X(bins, order_bins)                 \
+    X(order, order_bins)                \
     X(blend, blend)                     \
     X(blend, blend_depths)              \
     X(blend_any, blend_any)             \
