@@ -13,8 +13,16 @@ from test_backward import has_backward  # noqa: E402
 jnp = jax.numpy
 needs_backward = pytest.mark.skipif(not has_backward(),
                                     reason="this library has no raster backward")
+
 OUTPUTS = ("alpha", "color", "radii", "depth", "inv_depth")
 NAMES = ("means", "opacities", "scales", "rotations", "colors", "view", "background")
+
+
+@pytest.fixture(autouse=True)
+def on_the_cpu():
+    """Beside NumPy's arrays, also where jax would rather use a GPU."""
+    with jax.default_device(jax.devices("cpu")[0]):
+        yield
 
 
 def arrays(args):
