@@ -385,7 +385,7 @@ CALL(cuMemFreeAsync, pointer data, void *stream) {
 
 CALL(cuMemHostAlloc, void **data, size_t bytes, unsigned flags) {
     NEEDS_CONTEXT();
-    (void)flags;
+    if (flags != 2) return INVALID_VALUE; /* kernels write to it */
     return allocate(data, bytes, &notes.pinned);
 }
 

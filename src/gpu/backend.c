@@ -81,7 +81,7 @@ static gsc_status load_all(const gsc_context *context, gsc__gpu *gpu) {
     for (int i = 0; i < GSC__GPU_KERNEL_COUNT; ++i) GSC__TRY(load_kernel(gpu, i));
     void *pinned = NULL;
     GSC__DRIVER_TRY(gpu->device.driver, function, cuMemHostAlloc, &pinned,
-                    (size_t)GSC__STAGING_SLOTS * GSC__STAGING_BYTES, 0);
+                    (size_t)GSC__STAGING_SLOTS * GSC__STAGING_BYTES, GSC__CU_HOST_MAPPED);
     gpu->staging.data = pinned;
     return GSC_OK;
 }

@@ -37,6 +37,7 @@ enum {
 };
 enum { GSC__CU_FUNCTION_MAX_THREADS = 0 };
 enum { GSC__CU_CAPTURE_NONE = 0 };
+enum { GSC__CU_HOST_MAPPED = 2 };
 enum {
     GSC__CU_ALLOCATION_PINNED = 1,
     GSC__CU_LOCATION_DEVICE = 1,
