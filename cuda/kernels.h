@@ -52,7 +52,7 @@ typedef struct gsc__gpu_header {
 typedef struct gsc__gpu_band {
     uint32_t begin, end;
     uint32_t entries;
-    uint32_t too_small; /* not even the first bin fits */
+    uint32_t unused; /* 16 bytes are one load */
 } gsc__gpu_band;
 
 /* One camera's part of state and of intersections.  What only a backward pass reads is NULL

@@ -87,6 +87,11 @@ static bool is_on_host(const DLTensor *tensor) {
     return tensor && gsc__device_is_host(tensor->device);
 }
 
+/* A matrix whose strides are those of its transpose is stored the other way round. */
+static bool stored_by_rows(const gsc_raster_args *args, bool transposed) {
+    return ((args->flags & GSC_RASTER_VIEW_ROW_MAJOR) != 0) != transposed;
+}
+
 /* Column-major or row-major, [C, 4, 4] is how C becomes known. */
 static gsc_status check_view(const gsc__checker *checker, const gsc_raster_args *args,
                              gsc__raster *out) {
@@ -95,7 +100,7 @@ static gsc_status check_view(const gsc__checker *checker, const gsc_raster_args 
     bool transposed;
     GSC__TRY(gsc__require(checker, "view", view));
     GSC__TRY(gsc__camera_matrices_in(checker, "view", view, any, &out->view, &transposed));
-    out->view_by_rows = ((args->flags & GSC_RASTER_VIEW_ROW_MAJOR) != 0) != transposed;
+    out->view_by_rows = stored_by_rows(args, transposed);
     out->host_view = is_on_host(view);
     int64_t cameras = view->ndim == 3 ? view->shape[0] : 1;
     if (cameras < 1) {
@@ -142,7 +147,7 @@ static gsc_status check_cameras(const gsc__checker *checker, const gsc_raster_ar
     GSC__TRY(gsc__camera_matrices_in(checker, "projection", args->projection,
                                      gsc__per_camera(gsc__shape3(c, 4, 4)), &out->projection,
                                      &transposed));
-    out->projection_by_rows = ((args->flags & GSC_RASTER_VIEW_ROW_MAJOR) != 0) != transposed;
+    out->projection_by_rows = stored_by_rows(args, transposed);
     GSC__TRY(gsc__camera_in(checker, "intrinsics", args->intrinsics,
                             gsc__per_camera(gsc__shape2(c, 4)), &out->intrinsics));
     out->host_projection = is_on_host(args->projection);

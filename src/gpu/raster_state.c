@@ -169,8 +169,10 @@ void gsc__gpu_camera_source_of(const gsc__raster *raster, int32_t index,
         if (!parts[i].tensor) continue;
         const float *from = parts[i].tensor + parts[i].stride * index;
         *parts[i].by_value = parts[i].host;
-        if (!parts[i].host) *parts[i].device = from;
-        for (int64_t k = 0; k < parts[i].size && parts[i].host; ++k)
-            parts[i].values[k] = from[k * parts[i].step];
+        if (!parts[i].host) {
+            *parts[i].device = from;
+            continue;
+        }
+        for (int64_t k = 0; k < parts[i].size; ++k) parts[i].values[k] = from[k * parts[i].step];
     }
 }
