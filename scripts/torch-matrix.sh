@@ -33,16 +33,12 @@ mkdir -p "$(dirname "$tests")"
 cp -r bindings/python/tests "$tests"
 cp -r examples "$work/checkout/examples" # which some of them run
 for name in $not_here; do rm "$tests/$name"; done
-if [ -z "${GSPLAT_C_GOLDEN:-}" ]; then
-    GSPLAT_C_GOLDEN=$root/tests/golden
-    [ ! -d "$root/../shared/golden" ] || GSPLAT_C_GOLDEN=$root/../shared/golden
-fi
+find_golden_data
 # What rows hold for: the files that decide about them.
 key=$(find dist/*.whl "$tests" -type f -exec sha256sum {} + | sed "s|$work||" | LC_ALL=C sort |
     sha256sum | cut -c 1-16)
 passed=$root/dist/torch-matrix/$key
 mkdir -p "$passed"
-export GSPLAT_C_GOLDEN
 unset GSPLAT_C_LIBRARY PYTHONPATH GSPLAT_C_COMPAT
 
 # find_python X.Y: the path of one that can make environments.

@@ -35,8 +35,8 @@ wine64 wineboot --init >/dev/null 2>&1 </dev/null
 
 sh scripts/windows-libraries.sh $folder-libraries
 cross=
-[ -e $folder/build.ninja ] || cross="--cross-file=cross/x86_64-w64-mingw32.ini
-    --cross-file=$folder-libraries/meson.ini"
+[ -e $folder/build.ninja ] ||
+    cross="--cross-file=$(cross_file windows) --cross-file=$folder-libraries/meson.ini"
 # shellcheck disable=SC2086 # options are a list of words
 sh scripts/build.sh $folder $cross -Dwerror=true -Dtests=enabled -Dtools=enabled $gpu \
     ${GSPLAT_C_MESON_OPTIONS:-}
