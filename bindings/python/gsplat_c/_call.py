@@ -71,9 +71,7 @@ class Descriptor:
         offset = block.reserve(self.size)
         try:
             self._struct.pack_into(block.memory, offset, self.size, *values)
-        except struct.error as error:
-            raise self._bad_value(values, error) from None
-        except OverflowError as error:
+        except (struct.error, OverflowError) as error:
             raise self._bad_value(values, error) from None
         return block.base + offset
 

@@ -10,7 +10,7 @@ from ._abi import CONSTANTS
 from ._arrays import CPU, CUDA, CUDA_HOST, CUDA_MANAGED, principal
 from ._call import Descriptor, call
 from ._errors import argument_error
-from ._lib import Device, fail, lib
+from ._lib import Device, check, fail, lib
 
 _DESC = Descriptor("gsc_context_desc")
 _LIMITS = Descriptor("gsc_limits")
@@ -78,9 +78,7 @@ def _open(device, threads):
     with call() as block:
         desc = _DESC.pack(block, _VERSION, 0, *device, 0, 0, 0, 0, threads)
         handle = ctypes.c_void_p()
-        status = lib.gsc_context_create(desc, ctypes.addressof(handle))
-        if status:
-            fail(status)
+        check(lib.gsc_context_create(desc, ctypes.addressof(handle)))
         return handle.value
 
 
@@ -110,9 +108,7 @@ def device_count(kind: str = "cuda") -> int:
         kind: "cpu" or "cuda".
     """
     count = ctypes.c_int32()
-    status = lib.gsc_device_count(_device(kind)[0], ctypes.addressof(count))
-    if status:
-        fail(status)
+    check(lib.gsc_device_count(_device(kind)[0], ctypes.addressof(count)))
     return count.value
 
 
@@ -141,9 +137,7 @@ def limits(device: str = "cpu") -> dict[str, int]:
     """The largest sizes that a device's backend takes: max_gaussians, max_pixels, ..."""
     with call("limits") as block:
         address = _LIMITS.pack(block, *[0] * (len(_LIMITS.fields) - 1))
-        status = lib.gsc_context_limits(context(_device(device)), address)
-        if status:
-            fail(status)
+        check(lib.gsc_context_limits(context(_device(device)), address))
         values = dict(zip(_LIMITS.fields[1:], _LIMITS.unpack(block, address)))
     del values["reserved"]
     return values

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ._abi import CONSTANTS
 from ._arrays import CPU
 from ._call import Descriptor, device_word
-from ._lib import fail, lib
+from ._lib import check, lib
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -139,8 +139,3 @@ class Memory:
         framework's current one, where the library has its own; else the framework's, which may be
         freed while the device still uses it, since it goes by streams."""
         return self.get(size) if self._lends_scratch and size else (None, 0)
-
-
-def check(status):
-    if status:
-        fail(status)

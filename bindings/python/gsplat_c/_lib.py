@@ -103,3 +103,9 @@ _last_error_cuda = lib.gsc_last_error_cuda
 def fail(status: int):
     """Raises the error that a function of the library just returned in this thread."""
     raise make_error(status, _last_error().decode("utf-8", "replace"), _last_error_cuda())
+
+
+def check(status: int):
+    """Raises it unless the function returned GSC_OK."""
+    if status:
+        fail(status)

@@ -7,7 +7,7 @@ from ._arrays import convert, pack, pack_image, pack_output, shape_of
 from ._call import TENSOR_BYTES, Descriptor, call
 from ._context import begin
 from ._errors import argument_error
-from ._lib import fail, lib
+from ._lib import check, lib
 from ._result import ImageLoss, Neighbors, Ssim, SsimGrads
 from ._scene import _SMALLEST, make_outputs, number
 
@@ -69,9 +69,7 @@ def knn(
         args = _KNN.pack(block, 0, k, pack(block, points, "points"),
                          pack(block, queries, "queries"), address.get("indices", 0),
                          address.get("distances2", 0), address.get("mean2", 0), 0)
-        status = lib.gsc_knn(handle, args, block.stream)
-        if status:
-            fail(status)
+        check(lib.gsc_knn(handle, args, block.stream))
         return Neighbors(convert(arrays, values, points, out))
 
 
@@ -129,9 +127,7 @@ def ssim(
                           number(c1, _SMALLEST), number(c2, _SMALLEST), 0,
                           pack_image(block, image, "image"), pack_image(block, target, "target"),
                           address.get("map", 0), address.get("mean", 0), 0, 0, 0, 0)
-        status = lib.gsc_ssim_forward(handle, args, block.stream)
-        if status:
-            fail(status)
+        check(lib.gsc_ssim_forward(handle, args, block.stream))
         return Ssim(convert(arrays, values, image, out))
 
 
@@ -173,9 +169,7 @@ def ssim_backward(
                           0, 0, pack_image(block, grad_map, "grad_map"),
                           pack(block, grad_mean, "grad_mean"), address.get("image", 0),
                           address.get("target", 0))
-        status = lib.gsc_ssim_backward(handle, args, block.stream)
-        if status:
-            fail(status)
+        check(lib.gsc_ssim_backward(handle, args, block.stream))
         return SsimGrads(convert(arrays, values, image, out))
 
 
@@ -226,9 +220,7 @@ def image_loss(
                           pack_image(block, image, "image"), pack_image(block, target, "target"),
                           pack_image(block, mask, "mask"), address.get("loss", 0),
                           address.get("parts", 0), address.get("grad_image", 0))
-        status = lib.gsc_image_loss(handle, args, block.stream)
-        if status:
-            fail(status)
+        check(lib.gsc_image_loss(handle, args, block.stream))
         return ImageLoss(convert(arrays, values, image, out))
 
 
@@ -278,6 +270,4 @@ def adam_step(
                   for four, group in zip(tensors, groups)]
         args = _ADAM.pack(block, _DECOUPLED if decoupled else 0, len(groups), packed[0],
                           _GROUP.size, pack(block, visible, "visible"))
-        status = lib.gsc_adam_step(handle, args, block.stream)
-        if status:
-            fail(status)
+        check(lib.gsc_adam_step(handle, args, block.stream))

@@ -12,12 +12,11 @@ from ._draw import (
     INFO,
     Memory,
     SavedRaster,
-    check,
     draw_once,
     draw_saved,
 )
 from ._errors import argument_error
-from ._lib import lib
+from ._lib import check, lib
 from ._result import RasterGrads, RasterOutputs
 from ._scene import (
     DETERMINISTIC,
@@ -369,5 +368,5 @@ def mark_visible(
             frame = _lists(view, means)
             visible = arrays.empty((*frame.lead, frame.gaussians), "bool", means)
         check(lib.gsc_mark_visible(handle, packed, pack_output(block, visible, "out"),
-                                    block.stream))
+                                   block.stream))
         return convert(arrays, {"out": visible}, means, {"out": out})["out"]

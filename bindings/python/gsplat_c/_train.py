@@ -7,9 +7,9 @@ from ._arrays import Packed, convert, pack, pack_image, pack_output, shape_of
 from ._call import Descriptor, call
 from ._context import begin
 from ._errors import argument_error
-from ._lib import fail, lib
+from ._lib import check, lib
 from ._ops import _LOSS, _VALID, _window
-from ._raster import _GRADS, _OUTPUTS, GRAD_NAMES, _grad_shape, _need
+from ._raster import _GRADS, _OUTPUTS, GRAD2D_NDC, GRAD_NAMES, _grad_shape, _need
 from ._result import RasterGrads, RasterOutputs, TrainStep
 from ._scene import (
     _SMALLEST,
@@ -36,7 +36,6 @@ _PARAMETERS = {name[len("GSC_PARAMETER_"):].lower(): value for name, value in CO
 _KEYS = frozenset(name for name in _GROUP.fields if name not in ("parameter", "reserved"))
 _DECOUPLED = CONSTANTS["GSC_TRAIN_DECOUPLED"]
 _ALL_ROWS = CONSTANTS["GSC_TRAIN_ALL_ROWS"]
-_GRAD2D_NDC = CONSTANTS["GSC_RASTER_GRAD2D_NDC"]
 
 
 def train_step(
@@ -109,7 +108,7 @@ def train_step(
         written = {name: _pack_parameter(block, args[name], name) for name in groups
                    if name in _PARAMETERS and args.get(name) is not None}
         count, packed_groups = _pack_groups(block, groups)
-        raster = pack_fields(block, *raster_fields(_GRAD2D_NDC if grad2d_ndc else 0,
+        raster = pack_fields(block, *raster_fields(GRAD2D_NDC if grad2d_ndc else 0,
                                                    **{**args, **written}))
         losses, loss_out = ["loss", "parts"] if parts else ["loss"], dict(out or {})
         raster_out = {name: loss_out.pop(name) for name in list(loss_out) if name in OUTPUT_NAMES}
@@ -129,13 +128,11 @@ def train_step(
                           ssim_weight, number(grad_scale, _SMALLEST), 0, 0,
                           pack_image(block, target, "target"), pack_image(block, mask, "mask"),
                           losses_at["loss"], losses_at.get("parts", 0), 0)
-        packed = _TRAIN.pack(block, (_DECOUPLED if decoupled else 0) | (_ALL_ROWS if all_rows else 0),
-                             count, packed_groups, _GROUP.size, raster, loss,
+        flags = (_DECOUPLED if decoupled else 0) | (_ALL_ROWS if all_rows else 0)
+        packed = _TRAIN.pack(block, flags, count, packed_groups, _GROUP.size, raster, loss,
                              _OUTPUTS.pack_named(block, drawn_at),
                              _GRADS.pack_named(block, grads_at), 0, 0)
-        status = lib.gsc_train_step(handle, packed, block.stream)
-        if status:
-            fail(status)
+        check(lib.gsc_train_step(handle, packed, block.stream))
         losses = convert(arrays, losses, like, loss_out)
         return TrainStep(losses["loss"], losses.get("parts"),
                          RasterOutputs(convert(arrays, drawn, like, raster_out)),
