@@ -167,14 +167,11 @@ static bool is_reported(const void *data) {
 bool gsc__gpu_report_end(gsc_context *context, gsc__gpu_report *report, void *host, size_t bytes,
                          void *stream) {
     gsc__gpu *gpu = gsc__gpu_of(context);
-    gsc__cu_result result = GSC__CU_NOT_READY;
-    bool found = false;
+    bool found, ended = false;
     if (!report->data) return false;
-    while (!found && result == GSC__CU_NOT_READY) {
-        found = is_reported(report->data);
-        if (!found) result = gpu->device.driver->cuStreamQuery(stream);
-    }
-    found = found || is_reported(report->data);
+    /* Once more when it has ended: the report may have come in between. */
+    while (!(found = is_reported(report->data)) && !ended)
+        ended = gpu->device.driver->cuStreamQuery(stream) != GSC__CU_NOT_READY;
     if (found) memcpy(host, report->data, bytes);
     atomic_store(&gpu->staging.taken[report->slot], false);
     return found;
