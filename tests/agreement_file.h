@@ -23,8 +23,8 @@ bool agreement_open(agreement_file *file, const char *path, bool writes);
 /* False, with a message on stderr, if arrays differ, are missing or could not be written. */
 bool agreement_close(agreement_file *file);
 
-/* Values of float32 that are close: the relative L2 norm of the difference, and the largest difference
- * relative to the largest value, are at most AGREEMENT_TOLERANCE.  NULL: nothing. */
+/* Values of float32 that are close: the relative L2 norm of the difference, and the largest
+ * difference relative to the largest value, are at most AGREEMENT_TOLERANCE.  NULL: nothing. */
 void agreement_reals(agreement_file *file, const char *what, const double *values, size_t count);
 /* Values that are equal. */
 void agreement_inputs(agreement_file *file, const char *what, const double *values, size_t count);

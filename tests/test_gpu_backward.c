@@ -2,7 +2,7 @@
 /* What backward launches on a CUDA device, with a fake driver: which gradients are stored,
  * added to or filled beforehand. */
 
-#include "fake_driver.h"
+#include "fake_context.h"
 
 #include "../src/gpu/raster_bins.h"
 
@@ -11,9 +11,6 @@
 enum { N = 600, WIDTH = 40, HEIGHT = 24, PIXELS = WIDTH * HEIGHT, CAMERAS = 2 };
 #define UNTOUCHED 7.0f
 
-static fake_notes *notes;
-static gsc_context *context;
-static gsc__gpu_scope scope;
 static gsc__raster raster;
 static gsc__raster_grads grads;
 static gsc_raster_info info;
@@ -22,10 +19,7 @@ static float memory[12][CAMERAS * N * 12]; /* of the gradients */
 static _Alignas(16) float upstream[CAMERAS * PIXELS * 4];
 
 static int open_context(void **state) {
-    (void)state;
-    fake_driver_reset(notes);
-    context = fake_driver_context(0, 0);
-    expect_ok(gsc__gpu_enter("test", &gsc__gpu_of(context)->device, &scope));
+    (void)enter_context(state);
     for (int i = 0; i < 12; ++i)
         for (size_t k = 0; k < sizeof memory[i] / sizeof(float); ++k) memory[i][k] = UNTOUCHED;
     raster = (gsc__raster){.width = WIDTH,
@@ -62,11 +56,8 @@ static void close_buffers(void) {
 }
 
 static int close_context(void **state) {
-    (void)state;
     close_buffers();
-    gsc__gpu_leave(&scope);
-    gsc_context_free(context);
-    return 0;
+    return leave_context(state);
 }
 
 static void *take(size_t bytes) {

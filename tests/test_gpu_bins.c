@@ -1,7 +1,7 @@
 #define _DEFAULT_SOURCE /* unsetenv */
 /* What the order of the bins is given: blocks enough, and words of its own that are zero, with
  * a fake driver. */
-#include "fake_driver.h"
+#include "fake_context.h"
 
 #include "../src/gpu/raster_bins.h"
 
@@ -20,25 +20,6 @@ static const frame_size sizes[] = {
     {16 * GSC__ORDER_BLOCK, 16, 100000000, 70000},
     {16 * GSC__ORDER_BLOCK + 1, 16, 100000000, 70000},
 };
-
-static fake_notes *notes;
-static gsc_context *context;
-static gsc__gpu_scope scope;
-
-static int open_context(void **state) {
-    (void)state;
-    fake_driver_reset(notes);
-    context = fake_driver_context(0, 0);
-    expect_ok(gsc__gpu_enter("test", &gsc__gpu_of(context)->device, &scope));
-    return 0;
-}
-
-static int close_context(void **state) {
-    (void)state;
-    gsc__gpu_leave(&scope);
-    gsc_context_free(context);
-    return 0;
-}
 
 static bool all_are(const void *data, unsigned char value, size_t bytes) {
     for (size_t i = 0; i < bytes; ++i)
@@ -128,8 +109,8 @@ static void blocks_hold_the_classes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(bins_that_are_found, open_context, close_context),
-        cmocka_unit_test_setup_teardown(bins_that_are_known, open_context, close_context),
+        cmocka_unit_test_setup_teardown(bins_that_are_found, enter_context, leave_context),
+        cmocka_unit_test_setup_teardown(bins_that_are_known, enter_context, leave_context),
         cmocka_unit_test(blocks_hold_the_classes),
     };
     notes = fake_driver_notes();

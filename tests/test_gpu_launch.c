@@ -1,31 +1,12 @@
 #define _DEFAULT_SOURCE /* setenv */
 /* What goes onto a stream, with a fake driver: launches, fills, copies, memory. */
 
-#include "fake_driver.h"
+#include "fake_context.h"
 
 #include "../cuda/kernels.h"
 
-static fake_notes *notes;
-static gsc_context *context;
-static gsc__gpu_scope scope;
-
-/* A context that is current, as it is inside an operation. */
-static void open_with(uint32_t flags) {
-    fake_driver_reset(notes);
-    context = fake_driver_context(0, flags);
-    expect_ok(gsc__gpu_enter("test", &gsc__gpu_of(context)->device, &scope));
-}
-
-static int open_context(void **state) {
-    (void)state;
-    open_with(0);
-    return 0;
-}
-
 static int close_context(void **state) {
-    (void)state;
-    gsc__gpu_leave(&scope);
-    gsc_context_free(context);
+    (void)leave_context(state);
     assert_int_equal(notes->retained[0], 0);
     assert_int_equal(notes->libraries, 0);
     assert_int_equal(notes->pinned, 0);
@@ -35,7 +16,7 @@ static int close_context(void **state) {
 
 static void reopen(uint32_t flags) {
     close_context(NULL);
-    open_with(flags);
+    enter_context_with(flags);
 }
 
 static gsc_status launch(uint32_t grid, void *stream) {
@@ -349,25 +330,25 @@ static void fresh_threads(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_launch, open_context, close_context),
-        cmocka_unit_test_setup_teardown(a_launch_may_overlap_the_one_before_it, open_context,
+        cmocka_unit_test_setup_teardown(a_launch, enter_context, close_context),
+        cmocka_unit_test_setup_teardown(a_launch_may_overlap_the_one_before_it, enter_context,
                                         close_context),
-        cmocka_unit_test_setup_teardown(an_empty_grid_is_no_launch, open_context, close_context),
-        cmocka_unit_test_setup_teardown(streams_are_passed_through, open_context, close_context),
-        cmocka_unit_test_setup_teardown(a_launch_that_fails, open_context, close_context),
-        cmocka_unit_test_setup_teardown(checked_launches, open_context, close_context),
-        cmocka_unit_test_setup_teardown(fills_and_copies, open_context, close_context),
-        cmocka_unit_test_setup_teardown(reads, open_context, close_context),
-        cmocka_unit_test_setup_teardown(slots_come_back, open_context, close_context),
-        cmocka_unit_test_setup_teardown(a_report_is_waited_for, open_context, close_context),
-        cmocka_unit_test_setup_teardown(a_report_may_stay_away, open_context, close_context),
-        cmocka_unit_test_setup_teardown(a_captured_stream_is_not_waited_for, open_context,
+        cmocka_unit_test_setup_teardown(an_empty_grid_is_no_launch, enter_context, close_context),
+        cmocka_unit_test_setup_teardown(streams_are_passed_through, enter_context, close_context),
+        cmocka_unit_test_setup_teardown(a_launch_that_fails, enter_context, close_context),
+        cmocka_unit_test_setup_teardown(checked_launches, enter_context, close_context),
+        cmocka_unit_test_setup_teardown(fills_and_copies, enter_context, close_context),
+        cmocka_unit_test_setup_teardown(reads, enter_context, close_context),
+        cmocka_unit_test_setup_teardown(slots_come_back, enter_context, close_context),
+        cmocka_unit_test_setup_teardown(a_report_is_waited_for, enter_context, close_context),
+        cmocka_unit_test_setup_teardown(a_report_may_stay_away, enter_context, close_context),
+        cmocka_unit_test_setup_teardown(a_captured_stream_is_not_waited_for, enter_context,
                                         close_context),
-        cmocka_unit_test_setup_teardown(host_values_travel_as_arguments, open_context,
+        cmocka_unit_test_setup_teardown(host_values_travel_as_arguments, enter_context,
                                         close_context),
-        cmocka_unit_test_setup_teardown(memory, open_context, close_context),
-        cmocka_unit_test_setup_teardown(pools, open_context, close_context),
-        cmocka_unit_test_setup_teardown(fresh_threads, open_context, close_context),
+        cmocka_unit_test_setup_teardown(memory, enter_context, close_context),
+        cmocka_unit_test_setup_teardown(pools, enter_context, close_context),
+        cmocka_unit_test_setup_teardown(fresh_threads, enter_context, close_context),
     };
     notes = fake_driver_notes();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,30 +1,11 @@
 #define _DEFAULT_SOURCE /* setenv */
 /* What a sort puts onto a stream and whether its scratch is enough, with a fake driver. */
 
-#include "fake_driver.h"
+#include "fake_context.h"
 
 #include "../src/gpu/sort.h"
 
 enum { LIMIT = 3000000, GUARD = 4096, MULTIPROCESSORS = 132 };
-
-static fake_notes *notes;
-static gsc_context *context;
-static gsc__gpu_scope scope;
-
-static int open_context(void **state) {
-    (void)state;
-    fake_driver_reset(notes);
-    context = fake_driver_context(0, 0);
-    expect_ok(gsc__gpu_enter("test", &gsc__gpu_of(context)->device, &scope));
-    return 0;
-}
-
-static int close_context(void **state) {
-    (void)state;
-    gsc__gpu_leave(&scope);
-    gsc_context_free(context);
-    return 0;
-}
 
 /* Queues a sort with scratch of exactly the bytes asked for; returns its arguments. */
 static gsc_k_sort queue(gsc__gpu_sort_args *sort) {
@@ -166,11 +147,11 @@ static void failures(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(positions_by_depth, open_context, close_context),
-        cmocka_unit_test_setup_teardown(digits, open_context, close_context),
-        cmocka_unit_test_setup_teardown(tiles, open_context, close_context),
-        cmocka_unit_test_setup_teardown(nothing_to_sort, open_context, close_context),
-        cmocka_unit_test_setup_teardown(failures, open_context, close_context),
+        cmocka_unit_test_setup_teardown(positions_by_depth, enter_context, leave_context),
+        cmocka_unit_test_setup_teardown(digits, enter_context, leave_context),
+        cmocka_unit_test_setup_teardown(tiles, enter_context, leave_context),
+        cmocka_unit_test_setup_teardown(nothing_to_sort, enter_context, leave_context),
+        cmocka_unit_test_setup_teardown(failures, enter_context, leave_context),
     };
     notes = fake_driver_notes();
     return cmocka_run_group_tests(tests, NULL, NULL);

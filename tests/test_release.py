@@ -18,7 +18,7 @@ PLATFORMS = {platform: system for platform, system, target in (
     ("windows", "windows-x86_64", "x86_64-w64-mingw32")) if shutil.which(f"{target}-gcc")}
 QUICK = {"GSPLAT_C_CUDA": "0", "GSPLAT_C_MESON_OPTIONS": "-Disa=baseline -Doptimization=0",
          "GSPLAT_C_PLATFORMS": " ".join(PLATFORMS)}
-WITHOUT = ("GSPLAT_C_MESON_OPTIONS", "GSPLAT_C_CUDA", "GSPLAT_C_PLATFORMS", "PYTHONPATH", "CFLAGS", "LDFLAGS")
+WITHOUT = (*QUICK, "PYTHONPATH", "CFLAGS", "LDFLAGS")
 GIT = ("git", "-c", "user.name=nobody", "-c", "user.email=nobody@example.com")
 
 

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from support import ROOT, run
+from support import ROOT, map_nodes, run
 
 HIGHEST_GLIBC = (2, 34)
 ALLOWED_LIBRARIES = re.compile(r"^(libc|libm|ld-linux-[\w-]+|libpthread|libdl)\.so\.\d+$")
@@ -26,17 +26,6 @@ def header_functions():
     assert len(names) == text.count("GSC_API"), "a GSC_API declaration was not understood"
     assert len(set(names)) == len(names), "declared twice"
     return set(names)
-
-
-def map_nodes():
-    """Symbols by version node, of the linker's version script."""
-    text = (ROOT / "src/libgsplat_c.map").read_text()
-    text = re.sub(r"/\*.*?\*/|#.*?$", "", text, flags=re.S | re.M)
-    nodes = {}
-    for name, body in re.findall(r"(\w[\w.]*)\s*\{(.*?)\}", text, flags=re.S):
-        exported = re.search(r"global:(.*?)(?:local:|$)", body, flags=re.S)
-        nodes[name] = set(re.findall(r"[^\s;]+", exported.group(1))) if exported else set()
-    return nodes
 
 
 def exported(library):
