@@ -208,6 +208,22 @@ typedef struct gsc_limits {
 /* The caller sets limits->struct_size. */
 GSC_API gsc_status gsc_context_limits(const gsc_context *context, gsc_limits *limits);
 
+/* ------------------------------------------------------------------ bindings */
+
+/* Fills the view of an array that is an object of a language; 0, or another number
+ * with the language's own error set.  DLPack 1.3 names this function
+ * DLPackExchangeAPI.dltensor_from_py_object_no_sync: frameworks lend it, not the library. */
+typedef int gsc_view_fn(void *object, DLTensor *view);
+
+/* Views of all arrays of a call at once, where a call of the language for each would cost
+ * more than the rest (since 1.1).  In place: objects [count], at most 64 of them, become the
+ * addresses of their views [count], so that they may be the last fields of a descriptor;
+ * what is NULL or `none` becomes NULL.  Bit i of *strided: view i is not dense and
+ * row-major.  Where `view` fails, GSC_ERROR_INVALID_ARGUMENT: objects and views then hold
+ * nothing of use.  Views borrow shapes and strides from the objects. */
+GSC_API gsc_status gsc_view_objects(gsc_view_fn *view, const void *none, int32_t count,
+                                    void **objects, DLTensor *views, uint64_t *strided);
+
 /* -------------------------------------------------------------- rasterizer
  *
  * EWA splatting (Zwicker et al. 2001) of 3D Gaussians (Kerbl et al. 2023),

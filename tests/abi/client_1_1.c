@@ -50,9 +50,25 @@ static void forward_only(gsc_context *context, const gsc_raster_args *given,
     CHECK(gsc_raster_forward(context, &args, outputs, NULL, NULL) == GSC_OK);
 }
 
+static int view_of(void *object, DLTensor *out) {
+    *out = *(DLTensor *)object;
+    return 0;
+}
+
+static void objects_are_viewed(void) {
+    float memory[6];
+    int64_t shape[] = {2, 3}, strides[] = {1, 2};
+    DLTensor array = {.data = memory, .ndim = 2, .shape = shape, .strides = strides}, views[2];
+    void *objects[] = {NULL, &array};
+    uint64_t strided = 0;
+    CHECK(gsc_view_objects(view_of, NULL, 2, objects, views, &strided) == GSC_OK);
+    CHECK(!objects[0] && objects[1] == &views[1] && views[1].data == memory && strided == 2);
+}
+
 int main(void) {
     frame first, other;
     CHECK(gsplat_c_abi_version() >= ((uint32_t)1 << 16 | 1));
+    objects_are_viewed();
     gsc_context *context = client_context();
     with_scene(context, &first, in_two_steps);
     with_scene(context, &other, at_once);

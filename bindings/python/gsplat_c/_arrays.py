@@ -7,9 +7,11 @@ no framework is imported, an array's own is already there.  What adapters do:
                 that must be dense and are not are copied.  Outputs are never copied:
                 they must be dense and writable.
     pack_all    the same of many inputs, of any framework
+    pack_fields a descriptor whose last fields these are
     pack_new    the same of outputs that empty() gave
     empty       a new array on the device of another
     bytes       uint8 memory at a multiple of 256, and its address
+    buffers     the same of several sizes, with views instead of addresses
     device      (DLDeviceType, id) of an array
     is_double   whether it is float64
     stream      the framework's current stream, as DLPack and CUDA number it
@@ -73,6 +75,21 @@ class Arrays:
             strided = name in STRIDED and (name == POSITION or found.is_transposed(value))
             addresses.append(found.pack(block, value, name, strided))
         return addresses
+
+    def pack_fields(self, block, descriptor, numbers, names, values, recorded=False):
+        """A Descriptor of the numbers, then of inputs as pack_all() takes them; its address.
+
+        recorded: the caller cares for gradients, so that inputs may require them.
+        """
+        return descriptor.pack_both(block, numbers, self.pack_all(block, names, values))
+
+    def buffers(self, block, like, device, sizes):
+        """[bytes(size, like), its view] for each size, one after the other; device: its word."""
+        found = []
+        for size in sizes:
+            memory, address = self.bytes(size, like)
+            found += (memory, block.bytes(address, device, size))
+        return found
 
     def pack_new(self, block, outputs):
         """{name: address} of outputs, {name: array}."""

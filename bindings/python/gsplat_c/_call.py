@@ -25,8 +25,8 @@ DLTENSOR = struct.Struct("=QiiiBBHQQQ")
 # The same to write: fewer, wider numbers cost less.  Shape and strides follow.
 _DENSE = [struct.Struct(f"=6Q{n}q").pack_into for n in range(MAX_NDIM + 1)]
 _STRIDED = [struct.Struct(f"=6Q{2 * n}q").pack_into for n in range(MAX_NDIM + 1)]
-_POINTER = struct.Struct("=Q")
-_set_pointer = _POINTER.pack_into
+POINTER = struct.Struct("=Q")
+_set_pointer = POINTER.pack_into
 
 
 _device_words: dict[tuple[int, int], int] = {}
@@ -36,13 +36,13 @@ def device_word(device: tuple[int, int]) -> int:
     """A DLDevice (type, id) as one number."""
     word = _device_words.get(device)
     if word is None:
-        word = _device_words[device] = _POINTER.unpack(struct.pack("=ii", *device))[0]
+        word = _device_words[device] = POINTER.unpack(struct.pack("=ii", *device))[0]
     return word
 
 
 def dtype_word(code: int, bits: int, ndim: int = 0) -> int:
     """ndim and the DLDataType after it as one number."""
-    return _POINTER.unpack(struct.pack("=iBBH", ndim, code, bits, 1 if bits else 0))[0]
+    return POINTER.unpack(struct.pack("=iBBH", ndim, code, bits, 1 if bits else 0))[0]
 
 
 _NDIM = [dtype_word(0, 0, ndim) for ndim in range(MAX_NDIM + 1)]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from functools import partial
 
 from ._call import DLTENSOR
 from ._errors import argument_error
+from ._lib import lib
 
 KINDS = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}  # numpy's letters to DLPack's codes
 NATIVE = "<" if sys.byteorder == "little" else ">"
@@ -33,8 +35,8 @@ def pointer_comes_first(capsule, name):
             and read_pointer(id(capsule) + OBJECT_BYTES).value == capsule_pointer(capsule, name))
 
 
-def view_function(kind):
-    """A type's function(array, address) that fills a DLTensor; None if it has none.
+def view_address(kind):
+    """The address of a type's C function(array, DLTensor *) that fills a view; None if it has none.
 
     It is the fourth pointer in the table of DLPack 1's C functions, behind a header of 16 bytes.
     The view borrows the array's shape and strides.  Failure is the array's own exception.
@@ -44,9 +46,19 @@ def view_function(kind):
         return None
     address = capsule_pointer(table, b"dlpack_exchange_api")
     function = read_pointer(address + 16 + 3 * 8).value
-    if ctypes.c_uint32.from_address(address).value != 1 or not function:
-        return None
-    return ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)(function)
+    return function if ctypes.c_uint32.from_address(address).value == 1 else None
+
+
+def view_function(address):
+    """The same as a function(array, address) of Python."""
+    return ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)(address)
+
+
+def views_function(address):
+    """gsc_view_objects() of it: function(count, objects, views, strided), of addresses."""
+    word, held = ctypes.c_void_p, ctypes.cast(lib.gsc_view_objects, ctypes.c_void_p).value
+    function = ctypes.PYFUNCTYPE(ctypes.c_int, word, word, ctypes.c_int32, word, word, word)(held)
+    return partial(function, address, id(None))
 
 
 def fields_of(pointer):

@@ -115,17 +115,18 @@ class Memory:
         self._lends_scratch = lends_scratch and device[0] != CPU
         self._keeps = keeps
 
-    def get(self, size):
-        """(uint8 array of that size, its view)."""
+    def get(self, *sizes):
+        """[uint8 array, its view] for each size, one after the other."""
         block = self._block
-        memory, address = block.arrays.bytes(size, self._like)
-        return memory, block.bytes(address, self._device, size)
+        return block.arrays.buffers(block, self._like, self._device, sizes)
 
     def frame(self, state, lists, scratch):
         """The same for three sizes, the last of scratch memory.  Of one array where nothing is
         kept, which spares the time of two before the device has work."""
-        if self._keeps or not (self._lends_scratch and scratch):
-            return (*self.get(state), *self.get(lists), *self.scratch(scratch))
+        if not (self._lends_scratch and scratch):
+            return (*self.get(state, lists), None, 0)
+        if self._keeps:
+            return self.get(state, lists, scratch)
         block, device = self._block, self._device
         at_lists = state + -state % 256
         at_scratch = at_lists + lists + -lists % 256

@@ -204,7 +204,8 @@ def _need(args, function):
 
 
 def draw(numbers, tensors, outputs, saves):
-    """rasterize(), or rasterize_forward() if it saves, of arguments in the header's order.
+    """rasterize(), or rasterize_forward() if it saves, of arguments in the header's order, which
+    may require gradients: those are the caller's to record.
 
     Args:
         numbers, tensors: as raster_fields() returns them.
@@ -215,7 +216,8 @@ def draw(numbers, tensors, outputs, saves):
     means = tensors[_MEANS]
     with call("rasterize_forward" if saves else "rasterize") as block:
         arrays, device, handle = begin(block, means, "means", None)
-        args = pack_fields(block, numbers if saves else add_flags(numbers, _FORWARD_ONLY), tensors)
+        args = pack_fields(block, numbers if saves else add_flags(numbers, _FORWARD_ONLY), tensors,
+                           True)
         results = _OUTPUTS.pack_named(block, arrays.pack_new(block, outputs))
         run = draw_saved if saves else draw_once
         return run(block, handle, args, results, means, device, None)

@@ -81,9 +81,9 @@ def add_flags(numbers, flags):
     return numbers[0] | flags, *numbers[1:]
 
 
-def pack_fields(block, numbers, tensors):
-    """The address of a gsc_raster_args; after begin()."""
-    return _ARGS.pack_both(block, numbers, block.arrays.pack_all(block, TENSORS, tensors))
+def pack_fields(block, numbers, tensors, recorded=False):
+    """The address of a gsc_raster_args; after begin().  recorded: see Arrays.pack_fields."""
+    return block.arrays.pack_fields(block, _ARGS, numbers, TENSORS, tensors, recorded)
 
 
 def _stored_degree(sh, sh_dc):

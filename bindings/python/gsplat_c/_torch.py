@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from ._arrays import CPU, CUDA, POSITION, STRIDED, Arrays, adapters, by_columns, must_be_dense
-from ._call import DLTENSOR, device_word, dtype_word
-from ._dlpack import view_function
+from ._call import DLTENSOR, POINTER, device_word, dtype_word
+from ._dlpack import view_address, view_function, views_function
 from ._errors import argument_error
 
+
 _NO_MEMORY = (RuntimeError, TypeError, BufferError)  # what a tensor without any raises
+_BY_COLUMNS = (1, 4)  # strides of one matrix; the library looks at the shape
+
+
+def _reads_strides(name, tensor):
+    """Whether the library reads an input that is not dense where it is."""
+    if name not in STRIDED:
+        return False
+    strides = tensor.stride()
+    return strides == _BY_COLUMNS or name == POSITION or by_columns(tensor.shape, strides)
 
 
 class TorchArrays(Arrays):
@@ -27,7 +39,10 @@ class TorchArrays(Arrays):
         cpu = torch.device("cpu")
         self._devices, self._words = {cpu: (CPU, 0)}, {}
         self._records, self._empty, self._uint8 = torch.is_grad_enabled, torch.empty, torch.uint8
-        self._view = view_function(torch.Tensor)
+        self._is_neg, self._requires_grad = torch.Tensor.is_neg, attrgetter("requires_grad")
+        address = view_address(torch.Tensor)
+        self._view = address and view_function(address)
+        self._views = address and views_function(address)
         self._raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 
     def pack(self, block, tensor, name, strided=False, writable=False):
@@ -62,31 +77,63 @@ class TorchArrays(Arrays):
 
     def pack_all(self, block, names, values):
         """Tensors that need no copy in one loop, with as few calls for each as there can be."""
-        view, records, find, size = self._view, self._records(), adapters.get, DLTENSOR.size
-        free, addresses = block.base + block.reserve(len(names) * size), []
+        if self._view is not None:
+            return super().pack_all(block, names, values)
+        records, find, addresses = self._records(), adapters.get, []
         for name, value in zip(names, values):
             if value is None:
                 addresses.append(0)
                 continue
-            address = None
             try:
                 if (find(type(value)) is self and not (records and value.requires_grad)
                         and not value.is_neg()):
                     dense = value.is_contiguous()
-                    if dense or name in STRIDED and (
-                            name == POSITION or by_columns(value.shape, value.stride())):
-                        if view is None:
-                            strides = None if dense else value.stride()
-                            address = self._describe(block, value, name, strides)
-                        else:
-                            view(value, free)
-                            address, free = free, free + size
+                    if dense or _reads_strides(name, value):
+                        addresses.append(self._describe(block, value, name,
+                                                        None if dense else value.stride()))
+                        continue
             except _NO_MEMORY:
                 pass  # what follows says why
-            if address is None:
-                address, = super().pack_all(block, (name,), (value,))
-            addresses.append(address)
+            addresses += super().pack_all(block, (name,), (value,))
         return addresses
+
+    def pack_fields(self, block, descriptor, numbers, names, values, recorded=False):
+        """Where torch has the table, views of all tensors in one call of the library."""
+        try:
+            if self._views is not None and self._are_plain(values, recorded):
+                return self._view_fields(block, descriptor, numbers, names, values)
+        except _NO_MEMORY:
+            pass  # what follows says why
+        if not recorded:
+            return super().pack_fields(block, descriptor, numbers, names, values)
+        with self.torch.no_grad():
+            return super().pack_fields(block, descriptor, numbers, names, values)
+
+    def _are_plain(self, values, recorded):
+        """Whether all that is given are tensors whose views are all there is to know."""
+        given = [value for value in values if value is not None]
+        for kind in {*map(type, given)}:
+            if adapters.get(kind) is not self:
+                return False
+        return not (True in map(self._is_neg, given) or not recorded and self._records()
+                    and True in map(self._requires_grad, given))
+
+    def _view_fields(self, block, descriptor, numbers, names, values):
+        count = len(values)
+        fields = descriptor.pack_both(block, numbers, map(id, values))
+        objects = fields + descriptor.size - POINTER.size * count
+        views = block.base + block.reserve(count * DLTENSOR.size)
+        strided = block.reserve(POINTER.size)
+        self._views(count, objects, views, block.base + strided)
+        strided, = POINTER.unpack_from(block.memory, strided)
+        while strided:
+            place = strided.bit_length() - 1
+            name, value = names[place], values[place]
+            if not _reads_strides(name, value):
+                POINTER.pack_into(block.memory, objects - block.base + POINTER.size * place,
+                                  self.pack(block, value, name))
+            strided -= 1 << place
+        return fields
 
     def pack_new(self, block, outputs):
         view, addresses = self._view, {}
@@ -112,7 +159,9 @@ class TorchArrays(Arrays):
         return not tensor.is_contiguous() and by_columns(tensor.shape, tensor.stride())
 
     def empty(self, shape, dtype, like):
-        return self._empty(shape, dtype=self.dtypes[dtype], device=like.device)
+        if len(shape) == 0:
+            return self._empty((), dtype=self.dtypes[dtype], device=like.device)
+        return self._empty(*shape, dtype=self.dtypes[dtype], device=like.device)  # faster
 
     def bytes(self, size, like):
         if like.is_cuda:  # whose allocator aligns to 512

@@ -29,6 +29,7 @@ def either_view(request, monkeypatch):
     arrays = _arrays.torch_arrays()
     if request.param == "by methods":
         monkeypatch.setattr(arrays, "_view", None)
+        monkeypatch.setattr(arrays, "_views", None)
     elif arrays._view is None:
         pytest.skip("this torch has no such table")
 

@@ -23,23 +23,35 @@ def cpu_deep_copy_tuple(input_tuple):
                  for item in input_tuple)
 
 
+class Frame:
+    """A frame that is drawn, before it is in the graph: the device has work earlier so."""
+
+    __slots__ = ("variant", "settings", "names", "results", "drawn")
+
+    def __init__(self, variant, settings, names, tensors):
+        self.variant, self.settings, self.names = variant, settings, names
+        self.results, self.drawn = _draw(variant, settings, names, tensors, True)
+
+
 def make_function(variant):
     """The autograd node of a variant, of all of them for None.
 
-    Its arguments are those of rasterize_gaussians(), its results those of the variant.
+    Its arguments are those of rasterize_gaussians(), its results those of the variant.  Within
+    this module a Frame of them takes the place of the settings.
     """
 
     class _RasterizeGaussians(torch.autograd.Function):
         @staticmethod
         def forward(ctx, *arguments):
-            *tensors, settings = arguments
-            chosen = variant or variant_of(settings)
-            names = _input_names(chosen, len(tensors))
-            results, drawn = _draw(chosen, settings, names, tensors, True)
-            _keep(ctx, chosen, settings, names, tensors, drawn)
-            ctx.mark_non_differentiable(*(results[name] for name in chosen.returns
+            *tensors, frame = arguments
+            if type(frame) is not Frame:
+                chosen = variant or variant_of(frame)
+                frame = Frame(chosen, frame, _input_names(chosen, len(tensors)), tensors)
+            _keep(ctx, frame, tensors)
+            returns, results = frame.variant.returns, frame.results
+            ctx.mark_non_differentiable(*(results[name] for name in returns
                                           if OUTPUTS[name].integer))
-            return tuple(results[name] for name in chosen.returns)
+            return tuple(results[name] for name in returns)
 
         @staticmethod
         @once_differentiable
@@ -62,18 +74,19 @@ def _input_names(variant, count):
                     f"{', '.join(variant.inputs)}, raster_settings")
 
 
-def _keep(ctx, variant, settings, names, tensors, drawn):
+def _keep(ctx, frame, tensors):
     """Keeps what backward needs; only through save_for_backward what may be large."""
-    ctx.variant, ctx.settings, ctx.drawn = variant, settings, None
+    ctx.variant, ctx.settings, ctx.drawn = frame.variant, frame.settings, None
     ctx.shapes = {name: () if tensor is None else tensor.shape
-                  for name, tensor in zip(names, tensors)}
+                  for name, tensor in zip(frame.names, tensors)}
     ctx.device = tensors[0].device
     ctx.set_materialize_grads(False)
+    drawn = frame.drawn
     if drawn is None:  # no Gaussian, nothing ran
         return
     saved = drawn.saved
     ctx.save_for_backward(saved.state, saved.intersections, *drawn.scene)
-    ctx.drawn = (drawn.numbers, drawn.camera, names)
+    ctx.drawn = (drawn.numbers, drawn.camera, frame.names)
     ctx.info = saved.info
 
 
@@ -141,7 +154,7 @@ def _is_recorded(tensors):
 def render(function, variant, settings, names, tensors):
     """The results of a variant, through the autograd node only where gradients are wanted."""
     if _is_recorded(tensors):
-        return function.apply(*tensors, settings)
+        return function.apply(*tensors, Frame(variant, settings, names, tensors))
     results, _ = _draw(variant, settings, names, tensors, False)
     return tuple([results[name] for name in variant.returns])
 
@@ -174,9 +187,9 @@ def _signature(names):
                                                                          "raster_settings")])
 
 
-_MODULE_VALUES = dict(vars(torch.nn.Module()))
-_MODULE_CONTAINERS = [(name, type(value)) for name, value in _MODULE_VALUES.items()
-                      if isinstance(value, (dict, set))]
+# Dictionaries of hooks for all modules.
+_GLOBAL_HOOKS = [value for name, value in vars(torch.nn.modules.module).items()
+                 if name.startswith("_global_") and isinstance(value, dict)]
 
 
 class _Rasterizer(torch.nn.Module):
@@ -191,13 +204,26 @@ class _Rasterizer(torch.nn.Module):
     variant = None
     _function = None
 
+    # There is one per frame, which is called and dropped: what nn.Module keeps of a module is
+    # made when somebody asks for it.
+
     def __init__(self, raster_settings):
-        # What Module.__init__ and __setattr__ do, in half the time: there is one per frame.
-        own = self.__dict__
-        own.update(_MODULE_VALUES)
-        for name, make in _MODULE_CONTAINERS:
-            own[name] = make()
-        own["raster_settings"] = raster_settings
+        self.__dict__["raster_settings"] = raster_settings
+
+    def __getattr__(self, name):
+        if "_modules" in self.__dict__:
+            return super().__getattr__(name)
+        super().__init__()
+        return getattr(self, name)
+
+    def __setattr__(self, name, value):
+        self._modules  # noqa: B018  is there from now on
+        super().__setattr__(name, value)
+
+    def __call__(self, *args, **kwargs):
+        if "_modules" in self.__dict__ or any(_GLOBAL_HOOKS):
+            return super().__call__(*args, **kwargs)
+        return self.forward(*args, **kwargs)
 
     def markVisible(self, positions):  # noqa: N802
         """positions [P, 3] -> bool [P], whether they lie beyond the near plane (z > 0.2)."""

@@ -115,23 +115,42 @@ def camera_of(variant, settings, has_colors):
              variant.median_default), (view, projection, None, position, background))
 
 
+_SHAPES = {"3HW": lambda height, width, count: (3, height, width),
+           "1HW": lambda height, width, count: (1, height, width),
+           "HW": lambda height, width, count: (height, width),
+           "P": lambda height, width, count: (count,),
+           "P2": lambda height, width, count: (count, 2),
+           "0": lambda height, width, count: (0,)}
+_plans: dict[tuple[str, bool], list] = {}
+
+
+def _plan_results(variant, weighs):
+    """[(name, output of the library or "", shape by height, width and number, dtype)]"""
+    plan = []
+    for name in variant.returns:
+        source, shape, is_integer, _, is_weighted = OUTPUTS[name]
+        if is_weighted and not weighs:
+            source, shape = "", "0"
+        plan.append((name, source, _SHAPES[shape], torch.int32 if is_integer else _FLOAT))
+    return plan
+
+
 def make_results(variant, height, width, means, weights, zero):
     """New tensors: (every result by name, those to be drawn by output of the library).
 
     zero: nothing is to be drawn, all are filled with it.
     """
+    key = variant.name, weights is not None
+    plan = _plans.get(key)
+    if plan is None:
+        plan = _plans[key] = _plan_results(variant, weights is not None)
     # A size that is not positive is the library's to refuse.
     height, width, count = max(height, 0), max(width, 0), means.shape[0]
-    shapes = {"3HW": (3, height, width), "1HW": (1, height, width), "HW": (height, width),
-              "P": (count,), "P2": (count, 2), "0": (0,)}
     device, results, drawn = means.device, {}, {}
-    for name in variant.returns:
-        source, shape, is_integer, _, is_weighted = OUTPUTS[name]
-        if is_weighted and weights is None:
-            source, shape = "", "0"
-        make = torch.empty if shape == "0" or (source and not zero) else torch.zeros
-        results[name] = result = make(shapes[shape], dtype=torch.int32 if is_integer else _FLOAT,
-                                      device=device)
+    for name, source, shape, dtype in plan:
+        make = torch.empty if source and not zero else torch.zeros
+        # The sizes one by one: torch takes half as long again to look into a tuple.
+        results[name] = result = make(*shape(height, width, count), dtype=dtype, device=device)
         if source:
             drawn[source] = result
     return results, drawn
