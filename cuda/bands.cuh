@@ -39,9 +39,10 @@ static __device__ void gsc__plan_bands(const gsc_k_plan_bands &args) {
     }
     if (!args.overflow) return;
     const uint64_t more = header.visible > args.frame.room ? header.visible - args.frame.room : 0;
+    const uint64_t room = (header.intersections * sizeof(uint32_t) + 255) / 256 * 256;
     const uint64_t needed = (uint64_t)args.record_bytes +
                             (uint64_t)args.cameras * more * GSC__RECORD_BYTES +
-                            header.intersections * sizeof(uint32_t);
+                            (uint64_t)args.rooms * room;
     const int64_t own = begin < bins ? (int64_t)needed : 0;
     *args.overflow = args.add ? max(*args.overflow, own) : own;
 }

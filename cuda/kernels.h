@@ -92,11 +92,11 @@ typedef struct gsc_k_plan_bands {
     gsc__gpu_frame frame;
     gsc__gpu_grid grid;
     uint32_t capacity, rounds;
-    gsc__gpu_band *bands; /* [rounds] */
-    int64_t *overflow;    /* scalar or NULL: bytes needed if the frame is not drawn, else 0 */
-    int64_t record_bytes; /* of the intersections, before the lists */
-    int32_t cameras;
-    bool add; /* not the first camera: overflow is the largest of all */
+    gsc__gpu_band *bands;   /* [rounds] */
+    int64_t *overflow;      /* scalar or NULL: bytes needed if the frame is not drawn, else 0 */
+    int64_t record_bytes;   /* of the intersections, before the lists */
+    int32_t cameras, rooms; /* rooms for lists, each for the largest frame */
+    bool add;               /* not the first camera: overflow is the largest of all */
 } gsc_k_plan_bands;
 
 /* -------------------------------------------------------------------- project */

@@ -342,10 +342,11 @@ typedef struct gsc_raster_buffers {
 typedef struct gsc_raster_info {
     size_t struct_size;
     uint64_t layout;                /* opaque; backward refuses a state of another layout */
-    int64_t intersections;          /* pairs of a tile and a Gaussian that reaches it */
+    int64_t intersections;          /* pairs of a tile and a Gaussian that reaches it: of all
+                                       cameras once counted; before, the most of one */
     size_t state_bytes;             /* of all cameras */
-    size_t intersections_bytes;     /* for the whole frame at once */
-    size_t intersections_min_bytes; /* for its fullest tile; below this render fails */
+    size_t intersections_bytes;     /* for the whole of every frame: see gsc_raster_render */
+    size_t intersections_min_bytes; /* for the fullest tile; below this render fails */
     size_t forward_scratch_bytes;   /* of the step that comes next */
     size_t backward_scratch_bytes;  /* of gsc_raster_backward */
     int64_t visible; /* the most Gaussians that one camera sees, at least 1; 0: not known,
@@ -375,7 +376,10 @@ GSC_API gsc_status gsc_raster_project(gsc_context *context, const gsc_raster_arg
  * tiles, with the same result.  One that cannot hold the fullest tile is
  * GSC_ERROR_BUFFER_TOO_SMALL; where that is only known on the device, *overflow
  * (int64 scalar on the device; NULL: not reported) gets the number of bytes
- * needed, else 0. */
+ * needed, else 0.
+ * Several cameras can take turns in a buffer for the largest frame.  On a CUDA device
+ * info.intersections_bytes has room for the lists of each, which backward then finds
+ * instead of making them again; not with GSC_RASTER_FORWARD_ONLY. */
 GSC_API gsc_status gsc_raster_render(gsc_context *context, const gsc_raster_args *args,
                                      const gsc_raster_buffers *buffers,
                                      const gsc_raster_outputs *outputs, const gsc_raster_info *info,
@@ -384,12 +388,12 @@ GSC_API gsc_status gsc_raster_render(gsc_context *context, const gsc_raster_args
 /* Both steps without a wait between them (since 1.1), in buffers that are there before the
  * frame is counted.  gsc_raster_forecast fills in info as gsc_raster_sizes does, with what
  * frames of this size that this context drew before let expect of visible and
- * intersections; both are 0, and project is the call to begin with, where nothing is
- * known, for several cameras, and on the CPU, where nothing waits.
+ * intersections, of each of several cameras; both are 0, and project is the call to begin
+ * with, where nothing is known, and on the CPU, where nothing waits.
  * gsc_raster_draw takes that info and buffers of its sizes, queues everything, then waits
  * until the frame is counted.  A frame that takes more than expected is
  * GSC_ERROR_BUFFER_TOO_SMALL and not drawn: info then is as project leaves it, and
- * gsc_raster_render with larger buffers goes on from there. */
+ * gsc_raster_render with larger buffers goes on from there, with every camera. */
 GSC_API gsc_status gsc_raster_forecast(gsc_context *context, const gsc_raster_args *args,
                                        gsc_raster_info *info);
 GSC_API gsc_status gsc_raster_draw(gsc_context *context, const gsc_raster_args *args,

@@ -201,6 +201,8 @@ typedef struct gsc__backend {
     /* Fills the sizes of info that are known (see gsc_raster_sizes). */
     gsc_status (*raster_sizes)(const gsc_context *context, const gsc__raster *raster,
                                gsc_raster_info *info);
+    /* Pairs that each of info's frames has room for; with raster_draw only. */
+    int64_t (*raster_largest_frame)(const gsc__raster *raster, const gsc_raster_info *info);
     /* info NULL: do not wait. */
     gsc_status (*raster_project)(gsc_context *context, const gsc__raster *raster,
                                  const gsc__raster_buffers *buffers,
@@ -210,8 +212,8 @@ typedef struct gsc__backend {
                                 const gsc__raster_buffers *buffers,
                                 const gsc__raster_outputs *outputs, const gsc_raster_info *info,
                                 int64_t *overflow, void *stream);
-    /* Both, for one camera, without a wait between them; NULL: nothing waits anyway.  found:
-     * what project leaves.  If that is more than expected, nothing was drawn. */
+    /* Both, without a wait between them; NULL: nothing waits anyway.  found: what project
+     * leaves.  If that is more than expected, not every camera was drawn. */
     gsc_status (*raster_draw)(gsc_context *context, const gsc__raster *raster,
                               const gsc__raster_buffers *buffers,
                               const gsc__raster_outputs *outputs, const gsc_raster_info *expected,

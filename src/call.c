@@ -81,13 +81,23 @@ gsc_status gsc__raster_forecast(gsc_context *context, const gsc__raster *raster,
 
 gsc_status gsc__raster_check_expected(const gsc__raster_call *call, const gsc_raster_info *info) {
     const char *function = call->checker.function;
-    if (call->raster.cameras != 1)
-        return gsc__fail(GSC_ERROR_UNSUPPORTED, "%s: view is of %d cameras, expected one", function,
-                         call->raster.cameras);
     if (info->visible > 0) return GSC_OK;
     return gsc__fail(GSC_ERROR_INVALID_ARGUMENT,
                      "%s: info->visible is 0: nothing is expected of the frame, begin with project",
                      function);
+}
+
+/* Pairs of the largest frame; info counts those of all cameras. */
+static int64_t largest_frame(const gsc__raster_call *call, const gsc_raster_info *info) {
+    if (call->raster.cameras == 1) return info->intersections;
+    return call->context->backend->raster_largest_frame(&call->raster, info);
+}
+
+static void note_frames(const gsc__raster_call *call, const gsc_raster_info *found) {
+    gsc_context *context = call->context;
+    if (!context->backend->raster_draw) return;
+    gsc__forecast_note(&context->forecasts, &call->raster, found->visible,
+                       largest_frame(call, found));
 }
 
 gsc_status gsc__raster_project(const gsc__raster_call *call, const gsc__raster_buffers *buffers,
@@ -95,7 +105,7 @@ gsc_status gsc__raster_project(const gsc__raster_call *call, const gsc__raster_b
     gsc_context *context = call->context;
     GSC__TRY(context->backend->raster_project(context, &call->raster, buffers, outputs, info,
                                               call->stream));
-    gsc__forecast_note(&context->forecasts, &call->raster, info);
+    note_frames(call, info);
     return GSC_OK;
 }
 
@@ -113,8 +123,8 @@ static gsc_status draw_in_steps(const gsc__raster_call *call, const gsc__raster_
                                   call->stream);
 }
 
-/* What is drawn stands in buffers laid out for as many visible Gaussians as were expected,
- * and its info goes on saying so. */
+/* What is drawn stands in buffers laid out for what was expected, as its info goes on saying:
+ * where the records end, and with several cameras where the lists of each begin. */
 gsc_status gsc__raster_draw(const gsc__raster_call *call, const gsc__raster_buffers *buffers,
                             const gsc__raster_outputs *outputs, gsc_raster_info *info, bool *fits) {
     gsc_context *context = call->context;
@@ -122,11 +132,12 @@ gsc_status gsc__raster_draw(const gsc__raster_call *call, const gsc__raster_buff
     if (!context->backend->raster_draw) return draw_in_steps(call, buffers, outputs, info, fits);
     GSC__TRY(context->backend->raster_draw(context, &call->raster, buffers, outputs, info, &found,
                                            call->stream));
-    gsc__forecast_note(&context->forecasts, &call->raster, &found);
-    *fits = found.visible <= info->visible && found.intersections <= info->intersections;
+    note_frames(call, &found);
+    *fits =
+        found.visible <= info->visible && largest_frame(call, &found) <= largest_frame(call, info);
     if (*fits) {
-        const gsc_raster_info drawn = {.visible = info->visible,
-                                       .intersections = found.intersections};
+        gsc_raster_info drawn = {.visible = info->visible, .intersections = found.intersections};
+        if (call->raster.cameras > 1) drawn.intersections_bytes = info->intersections_bytes;
         return gsc__raster_sizes(context, &call->raster, &drawn, info);
     }
     *info = found;

@@ -41,7 +41,7 @@ gsc_status gsc__raster_sizes(const gsc_context *context, const gsc__raster *rast
  * it, where they do; else visible stays 0. */
 gsc_status gsc__raster_forecast(gsc_context *context, const gsc__raster *raster,
                                 gsc_raster_info *sizes);
-/* GSC_ERROR_INVALID_ARGUMENT unless info expects something, of one camera. */
+/* GSC_ERROR_INVALID_ARGUMENT unless info expects something. */
 gsc_status gsc__raster_check_expected(const gsc__raster_call *call, const gsc_raster_info *info);
 /* Projects, with a wait for what there is, and notes that for later forecasts. */
 gsc_status gsc__raster_project(const gsc__raster_call *call, const gsc__raster_buffers *buffers,

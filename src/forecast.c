@@ -39,7 +39,6 @@ void gsc__forecast_read(gsc__forecasts *forecasts, const gsc__raster *raster,
                         gsc_raster_info *info) {
     const int64_t n = raster->gaussians;
     info->visible = info->intersections = 0;
-    if (raster->cameras != 1) return;
     gsc__mutex_lock(&forecasts->mutex);
     const gsc__forecast *entry = find(forecasts, raster);
     if (entry && n / ALIKE <= entry->gaussians && entry->gaussians / ALIKE <= n) {
@@ -56,9 +55,9 @@ static int64_t follow(int64_t expected, int64_t found, bool same_scene) {
     return expected - (expected - found) / DECAY;
 }
 
-void gsc__forecast_note(gsc__forecasts *forecasts, const gsc__raster *raster,
-                        const gsc_raster_info *info) {
-    if (raster->cameras != 1 || raster->gaussians == 0) return;
+void gsc__forecast_note(gsc__forecasts *forecasts, const gsc__raster *raster, int64_t visible,
+                        int64_t intersections) {
+    if (raster->gaussians == 0) return;
     gsc__mutex_lock(&forecasts->mutex);
     gsc__forecast *entry = find(forecasts, raster);
     if (!entry) {
@@ -66,8 +65,8 @@ void gsc__forecast_note(gsc__forecasts *forecasts, const gsc__raster *raster,
         *entry = (gsc__forecast){.width = raster->width, .height = raster->height};
     }
     const bool same_scene = entry->gaussians == raster->gaussians;
-    entry->visible = follow(entry->visible, info->visible, same_scene);
-    entry->intersections = follow(entry->intersections, info->intersections, same_scene);
+    entry->visible = follow(entry->visible, visible, same_scene);
+    entry->intersections = follow(entry->intersections, intersections, same_scene);
     entry->gaussians = raster->gaussians;
     gsc__mutex_unlock(&forecasts->mutex);
 }

@@ -6,7 +6,7 @@
 #include "backend.h"
 #include "system.h"
 
-/* Frames of one image size; gaussians 0: none yet. */
+/* Frames of one image size, of however many cameras at once; gaussians 0: none yet. */
 typedef struct gsc__forecast {
     int32_t width, height;
     int64_t gaussians, visible, intersections;
@@ -21,12 +21,11 @@ typedef struct gsc__forecasts {
 
 void gsc__forecasts_open(gsc__forecasts *forecasts);
 void gsc__forecasts_close(gsc__forecasts *forecasts);
-/* Sets info's visible and intersections: 0 where nothing is known, and for several cameras,
- * whose share of a list buffer one number does not tell. */
+/* Sets info's visible and intersections, of each of several cameras; 0 where nothing is known. */
 void gsc__forecast_read(gsc__forecasts *forecasts, const gsc__raster *raster,
                         gsc_raster_info *info);
-/* info: what project found. */
-void gsc__forecast_note(gsc__forecasts *forecasts, const gsc__raster *raster,
-                        const gsc_raster_info *info);
+/* What project found, in the frame with the most of each. */
+void gsc__forecast_note(gsc__forecasts *forecasts, const gsc__raster *raster, int64_t visible,
+                        int64_t intersections);
 
 #endif

@@ -69,8 +69,7 @@ static void forward_draws_what_it_expects(void **state) {
         context.backend = &drawing;
         const gsc__raster frame = {
             .cameras = 1, .width = args.width, .height = args.height, .gaussians = means.shape[0]};
-        const gsc_raster_info before = {.visible = 1, .intersections = PAIRS};
-        gsc__forecast_note(&context.forecasts, &frame, &before);
+        gsc__forecast_note(&context.forecasts, &frame, 1, PAIRS);
         heap.largest = frames[i].largest;
         found_pairs = frames[i].found;
         expect_ok(gsc_raster_forward(&context, &args, &outputs, &saved, NULL));

@@ -22,16 +22,20 @@ static raster_call call; /* drawn in two steps */
 static float *color;     /* what came of them */
 static size_t color_bytes;
 
-static int open_call(void **unused) {
-    (void)unused;
+static int open_scene(const raster_scene_options *options) {
     context = library_context(2);
-    raster_call_open(&call, context, &plain, NULL);
+    raster_call_open(&call, context, options, NULL);
     color_bytes = scene_pixels(&call.s) * (size_t)call.s.channels * sizeof(gsc_real);
     color = malloc(color_bytes);
     assert_non_null(color);
     memcpy(color, call.outputs.color->data, color_bytes);
     memset(call.outputs.color->data, 0xff, color_bytes);
     return 0;
+}
+
+static int open_call(void **unused) {
+    (void)unused;
+    return open_scene(&plain);
 }
 
 static int close_call(void **unused) {
@@ -130,17 +134,17 @@ static void info_of_other_arguments_is_refused(void **unused) {
     assert_int_equal(draw(NULL), GSC_ERROR_INVALID_ARGUMENT);
 }
 
-static void one_camera_only(void **unused) {
-    raster_scene_options two = plain;
-    raster_call other;
+static void several_cameras_are_drawn(void **unused) {
+    raster_scene_options three = plain;
     (void)unused;
-    two.cameras = 2;
-    raster_call_open(&other, context, &two, NULL);
-    assert_int_equal(
-        gsc_raster_draw(context, &other.args, &other.buffers, &other.outputs, &other.info, NULL),
-        GSC_ERROR_UNSUPPORTED);
-    assert_string_equal(gsc_last_error(), "raster_draw: view is of 2 cameras, expected one");
-    raster_call_close(&other);
+    (void)close_call(unused);
+    three.cameras = 3;
+    open_scene(&three);
+    gsc_raster_info info = expect_of_frame(call.info.visible, call.info.intersections);
+    assert_int_equal(draw(&info), GSC_OK);
+    expect_drawn();
+    assert_int_equal(info.intersections, call.info.intersections);
+    assert_int_equal(info.intersections_bytes, call.info.intersections_bytes);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_call, close_call)
@@ -153,7 +157,7 @@ int main(void) {
         TEST(a_larger_frame_goes_on_with_render),
         TEST(buffers_below_infos_sizes_are_refused),
         TEST(info_of_other_arguments_is_refused),
-        TEST(one_camera_only),
+        TEST(several_cameras_are_drawn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

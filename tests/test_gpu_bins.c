@@ -58,7 +58,7 @@ static fake_launch queue(const frame_size *size, bool halves, gsc_k_order_bins *
     info.intersections_bytes = layout.lists + (size_t)size->entries * sizeof(uint32_t);
     buffers.intersections_bytes =
         layout.lists + (size_t)size->entries / (halves ? 2 : 1) * sizeof(uint32_t);
-    expect_ok(gsc__gpu_bins_begin(&layout, &frame, &buffers, &info, &bins, "test"));
+    expect_ok(gsc__gpu_bins_begin(&layout, 0, &frame, &buffers, &info, &bins, "test"));
     const size_t bytes = gsc__gpu_bins_scratch_bytes(&layout, bins.capacity);
     unsigned char *scratch = gsc__aligned_alloc(bytes + GUARD, 256);
     assert_non_null(scratch);
@@ -99,6 +99,47 @@ static void bins_that_are_known(void **state) {
     }
 }
 
+/* Whatever buffer and info say: within the buffer, and lists that stay are nobody else's. */
+static void lists_are_inside_the_buffer(void **state) {
+    static const uintptr_t base = 1 << 20;
+    static const int64_t sizes_of[] = {
+        0, 1, 63, 64, 65, 1000, 4096, INT64_C(1) << 31, (INT64_C(1) << 31) + 64, INT64_C(1) << 40};
+    enum { SIZES = sizeof sizes_of / sizeof sizes_of[0], CAMERAS_MOST = 5 };
+    int rooms = 0;
+    (void)state;
+    for (int i = 0; i < 2 * SIZES * SIZES * CAMERAS_MOST; ++i) {
+        const int cameras = i % CAMERAS_MOST + 1, rest = i / CAMERAS_MOST;
+        const int64_t given = sizes_of[rest % SIZES], frame = sizes_of[rest / SIZES % SIZES];
+        const gsc__raster raster = {.width = 640,
+                                    .height = 480,
+                                    .channels = 3,
+                                    .gaussians = 1000,
+                                    .cameras = cameras,
+                                    .flags = i % 2 ? GSC_RASTER_FORWARD_ONLY : 0};
+        const gsc__gpu_frame nothing = {.room = 0};
+        gsc__gpu_layout layout;
+        gsc__gpu_bins bins;
+        memset(&layout, 0, sizeof layout);
+        gsc__gpu_layout_plan(&raster, 10, &layout);
+        const gsc_raster_info info = {.intersections_bytes = layout.lists + 4 * (size_t)frame};
+        const gsc__raster_buffers buffers = {
+            .intersections = (void *)base, .intersections_bytes = layout.lists + 4 * (size_t)given};
+        uintptr_t next = layout.lists;
+        for (int c = 0; c < cameras; ++c) {
+            if (gsc__gpu_bins_begin(&layout, c, &nothing, &buffers, &info, &bins, "test")) break;
+            const uintptr_t begin = (uintptr_t)bins.lists - base,
+                            bytes = 4 * (uintptr_t)bins.capacity;
+            assert_true(begin >= layout.lists && begin % 256 == 0);
+            assert_true(bytes <= buffers.intersections_bytes - begin);
+            if (cameras == 1 || !bins.lists_stay) continue;
+            assert_true(begin >= next && bins.rounds == 1 && bins.capacity > 0);
+            next = begin + bytes;
+            rooms += c > 0;
+        }
+    }
+    assert_true(rooms > 0);
+}
+
 /* A thread has a bin, and the threads are whole rows of classes. */
 static void blocks_hold_the_classes(void **state) {
     (void)state;
@@ -111,6 +152,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(bins_that_are_found, enter_context, leave_context),
         cmocka_unit_test_setup_teardown(bins_that_are_known, enter_context, leave_context),
+        cmocka_unit_test(lists_are_inside_the_buffer),
         cmocka_unit_test(blocks_hold_the_classes),
     };
     notes = fake_driver_notes();

@@ -200,10 +200,10 @@ static const struct {
     int waits;
 } operations[] = {
     {"project, no info", project_only, 0},
-    {"project", project_and_wait, CAMERAS},
+    {"project", project_and_wait, 1},
     {"render", render, 0},
     {"backward", backward, 0},
-    {"forward and backward", forward, CAMERAS},
+    {"forward and backward", forward, 1},
     {"mark_visible", mark_visible, 0},
     {"knn", knn, 0},
     {"ssim", ssim, 0},

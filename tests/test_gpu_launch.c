@@ -132,10 +132,11 @@ static void fills_and_copies(void **state) {
 }
 
 static void reads(void **state) {
-    char device[1000], host[1001];
+    enum { MOST = 2 * GSC__STAGING_BYTES };
+    char device[MOST], host[MOST + 1];
     (void)state;
-    for (int i = 0; i < 1000; ++i) device[i] = (char)(i * 7);
-    const size_t sizes[] = {0, 1, 8, GSC__STAGING_BYTES, GSC__STAGING_BYTES + 1, 1000};
+    for (int i = 0; i < MOST; ++i) device[i] = (char)(i * 7);
+    const size_t sizes[] = {0, 1, 8, GSC__STAGING_BYTES, GSC__STAGING_BYTES + 1, MOST};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; ++i) {
         memset(host, 99, sizeof host);
         expect_ok(gsc__gpu_read(context, host, device, sizes[i], NULL, "test"));
@@ -143,6 +144,25 @@ static void reads(void **state) {
         assert_int_equal(host[sizes[i]], 99);
     }
     assert_int_equal(notes->synchronisations, 5);
+}
+
+/* With one wait, whether there is a slot for them or not. */
+static void reads_rows(void **state) {
+    enum { BYTES = 24, STRIDE = 40, MOST = GSC__STAGING_BYTES / BYTES + 1 };
+    char device[MOST * STRIDE], host[MOST * BYTES + 1];
+    const int counts[] = {0, 1, MOST - 1, MOST};
+    (void)state;
+    for (int i = 0; i < MOST * STRIDE; ++i) device[i] = (char)(i * 7);
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; ++i) {
+        memset(host, 99, sizeof host);
+        notes->synchronisations = 0;
+        expect_ok(
+            gsc__gpu_read_rows(context, host, device, BYTES, STRIDE, counts[i], NULL, "test"));
+        assert_int_equal(notes->synchronisations, counts[i] > 0);
+        for (int k = 0; k < counts[i]; ++k)
+            assert_memory_equal(host + k * BYTES, device + k * STRIDE, BYTES);
+        assert_int_equal(host[counts[i] * BYTES], 99);
+    }
 }
 
 /* A slot that a failure kept would be missing for good; with none left, reads go on. */
@@ -168,43 +188,54 @@ static void no_slot_is_taken(void) {
 
 static gsc__gpu_report awaited;
 
-/* The second time that it is asked for. */
+/* Row by row, the middle one last. */
 static void make_report(void) {
-    if (notes->queries == 2) memcpy(awaited.data, (uint64_t[]){7, 8}, 2 * sizeof(uint64_t));
+    uint64_t *rows = awaited.data;
+    if (notes->queries < 2 || notes->queries > 4) return;
+    const int row = (const int[]){0, 2, 1}[notes->queries - 2];
+    rows[2 * row + 1] = 8 + (uint64_t)row;
+    rows[2 * row] = 7;
 }
 
 static void a_report_is_waited_for(void **state) {
-    uint64_t host[2] = {0};
+    uint64_t host[6] = {0};
     (void)state;
-    expect_ok(gsc__gpu_report_begin(context, &awaited, &scope, "test"));
+    expect_ok(gsc__gpu_report_begin(context, &awaited, 2 * sizeof *host, 3, &scope, "test"));
     assert_true(gsc__gpu_of(context)->staging.taken[awaited.slot]);
     notes->on_query = make_report;
-    assert_true(gsc__gpu_report_end(context, &awaited, host, sizeof host, &scope));
+    assert_true(gsc__gpu_report_end(context, &awaited, host, &scope));
     notes->on_query = NULL;
     assert_ptr_equal(notes->stream, &scope);
-    assert_int_equal(host[0], 7);
-    assert_int_equal(host[1], 8);
+    for (uint64_t i = 0; i < 3; ++i) {
+        assert_int_equal(host[2 * i], 7);
+        assert_int_equal(host[2 * i + 1], 8 + i);
+    }
     assert_int_equal(notes->synchronisations, 0);
     no_slot_is_taken();
 }
 
-/* A stream that has ended, or failed, without a report; one made in the end counts. */
+/* A stream that has ended, or failed, without a report, or without one of its rows; one made in
+ * the end counts. */
 static void a_report_may_stay_away(void **state) {
     gsc__gpu_staging *staging = &gsc__gpu_of(context)->staging;
-    uint64_t host = 0;
+    uint64_t host[2] = {5, 5};
     (void)state;
-    expect_ok(gsc__gpu_report_begin(context, &awaited, NULL, "test"));
-    assert_false(gsc__gpu_report_end(context, &awaited, &host, sizeof host, NULL));
-    expect_ok(gsc__gpu_report_begin(context, &awaited, NULL, "test"));
-    assert_int_equal(*(uint64_t *)awaited.data, 0); /* nothing of an earlier one */
+    expect_ok(gsc__gpu_report_begin(context, &awaited, sizeof *host, 2, NULL, "test"));
+    ((uint64_t *)awaited.data)[0] = 7;
+    assert_false(gsc__gpu_report_end(context, &awaited, host, NULL));
+    expect_ok(gsc__gpu_report_begin(context, &awaited, sizeof *host, 2, NULL, "test"));
+    assert_int_equal(((uint64_t *)awaited.data)[0], 0); /* nothing of an earlier one */
     setenv("FAKE_CUDA_FAIL", "cuStreamQuery=700", 1);
-    assert_false(gsc__gpu_report_end(context, &awaited, &host, sizeof host, NULL));
+    assert_false(gsc__gpu_report_end(context, &awaited, host, NULL));
     unsetenv("FAKE_CUDA_FAIL");
     no_slot_is_taken();
-    for (int i = 0; i < GSC__STAGING_SLOTS; ++i) staging->taken[i] = true;
-    expect_ok(gsc__gpu_report_begin(context, &awaited, NULL, "test"));
+    expect_ok(gsc__gpu_report_begin(context, &awaited, GSC__STAGING_BYTES / 2, 3, NULL, "test"));
     assert_null(awaited.data);
-    assert_false(gsc__gpu_report_end(context, &awaited, &host, sizeof host, NULL));
+    for (int i = 0; i < GSC__STAGING_SLOTS; ++i) staging->taken[i] = true;
+    expect_ok(gsc__gpu_report_begin(context, &awaited, sizeof *host, 1, NULL, "test"));
+    assert_null(awaited.data);
+    assert_false(gsc__gpu_report_end(context, &awaited, host, NULL));
+    assert_int_equal(host[0] + host[1], 10);
 }
 
 static void a_captured_stream_is_not_waited_for(void **state) {
@@ -215,7 +246,7 @@ static void a_captured_stream_is_not_waited_for(void **state) {
                      GSC_ERROR_UNSUPPORTED);
     assert_ptr_equal(strstr(gsc_last_error(), "raster_project: this call waits for the stream"),
                      gsc_last_error());
-    assert_int_equal(gsc__gpu_report_begin(context, &awaited, NULL, "raster_draw"),
+    assert_int_equal(gsc__gpu_report_begin(context, &awaited, 8, 1, NULL, "raster_draw"),
                      GSC_ERROR_UNSUPPORTED);
     assert_int_equal(notes->synchronisations, 0);
     no_slot_is_taken();
@@ -339,6 +370,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(checked_launches, enter_context, close_context),
         cmocka_unit_test_setup_teardown(fills_and_copies, enter_context, close_context),
         cmocka_unit_test_setup_teardown(reads, enter_context, close_context),
+        cmocka_unit_test_setup_teardown(reads_rows, enter_context, close_context),
         cmocka_unit_test_setup_teardown(slots_come_back, enter_context, close_context),
         cmocka_unit_test_setup_teardown(a_report_is_waited_for, enter_context, close_context),
         cmocka_unit_test_setup_teardown(a_report_may_stay_away, enter_context, close_context),

@@ -2,105 +2,7 @@
 /* Which kernels the options of the rasterizer lead to on a CUDA device, and what they are told;
  * on a fake driver. */
 
-#include "../cuda/kernels.h"
-#include "fake_driver.h"
-#include "raster_args_fixture.h"
-
-enum { STATE_BYTES = 1 << 15, LIST_BYTES = 1 << 19 };
-
-static fake_notes *notes;
-static gsc_context *context;
-static _Alignas(256) unsigned char state_memory[STATE_BYTES], lists_memory[LIST_BYTES];
-static view color, depth, touched, weight_sum, weight_count, by_color, by_means, by_background;
-static view state, lists;
-static gsc_raster_info info;
-static gsc_raster_buffers buffers;
-static gsc_raster_outputs outputs;
-static gsc_raster_grads grads;
-
-static void bytes(view *v, unsigned char *data, int64_t size) {
-    VIEW(v, size);
-    view_dtype(v, kDLUInt, 8);
-    view_device(v, kDLCUDA, 0);
-    v->tensor.data = data;
-}
-
-static void make_views(void) {
-    VIEW(&color, CAMERAS, 3, HEIGHT, WIDTH);
-    VIEW(&depth, CAMERAS, HEIGHT, WIDTH);
-    VIEW(&touched, CAMERAS, GAUSSIANS);
-    VIEW(&weight_sum, CAMERAS, GAUSSIANS);
-    VIEW(&weight_count, CAMERAS, GAUSSIANS);
-    VIEW(&by_color, CAMERAS, 3, HEIGHT, WIDTH);
-    VIEW(&by_means, GAUSSIANS, 3);
-    VIEW(&by_background, CAMERAS, 3);
-    view_dtype(&touched, kDLInt, 32);
-    view_dtype(&weight_count, kDLInt, 32);
-    view *const all[] = {&color,        &depth,    &touched,  &weight_sum,
-                         &weight_count, &by_color, &by_means, &by_background};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; ++i) {
-        view_device(all[i], kDLCUDA, 0);
-        all[i]->tensor.data = view_memory + 4096 * (i + 1);
-    }
-    bytes(&state, state_memory, STATE_BYTES);
-    bytes(&lists, lists_memory, LIST_BYTES);
-}
-
-/* A frame of `intersections` pairs, as project would have counted them. */
-static void know(int64_t intersections) {
-    info = (gsc_raster_info){.struct_size = sizeof info, .intersections = intersections};
-    expect_ok(gsc_raster_sizes(context, &args, &info));
-    assert_true(info.state_bytes <= STATE_BYTES && info.intersections_bytes <= LIST_BYTES);
-    notes->launch_count = 0;
-}
-
-static int open_context(void **unused) {
-    fake_driver_reset(notes);
-    reset(unused);
-    for (int i = 0; i < FIELDS; ++i) view_device(&views[i], kDLCUDA, 0);
-    make_views();
-    buffers = (gsc_raster_buffers){
-        .struct_size = sizeof buffers, .state = &state.tensor, .intersections = &lists.tensor};
-    outputs = (gsc_raster_outputs){.struct_size = sizeof outputs, .color = &color.tensor};
-    grads = (gsc_raster_grads){
-        .struct_size = sizeof grads, .color = &by_color.tensor, .means = &by_means.tensor};
-    context = fake_driver_context(0, 0);
-    know(100);
-    return 0;
-}
-
-static int close_context(void **unused) {
-    (void)unused;
-    assert_int_equal(notes->blocks + notes->async_blocks, 0);
-    gsc_context_free(context);
-    return 0;
-}
-
-static gsc_status render(void) {
-    return gsc_raster_render(context, &args, &buffers, &outputs, &info, NULL, NULL);
-}
-
-/* ------------------------------------------------------------------- launches */
-
-static int launches_of(const char *kernel) {
-    int count = 0;
-    for (int i = 0; i < notes->launch_count; ++i)
-        count += strcmp(notes->launches[i].kernel, kernel) == 0;
-    return count;
-}
-
-static void args_of(const char *kernel, int which, void *found, size_t size) {
-    for (int i = 0; i < notes->launch_count; ++i) {
-        if (strcmp(notes->launches[i].kernel, kernel) != 0 || which-- > 0) continue;
-        assert_int_equal(notes->launches[i].args_bytes, size);
-        memcpy(found, notes->launches[i].args, size);
-        return;
-    }
-    fail_msg("%s was not launched", kernel);
-}
-#define ARGS_OF(kernel, which, found) args_of("gsc_" kernel, which, &(found), sizeof(found))
-
-/* ---------------------------------------------------------------------- tests */
+#include "raster_launches.h"
 
 static void the_outputs_choose_the_kernel(void **unused) {
     (void)unused;
@@ -232,66 +134,6 @@ static void images_beyond_the_grid_are_refused(void **unused) {
     assert_non_null(strstr(gsc_last_error(), "the image is 100000 x 16, a CUDA device draws at"));
 }
 
-/* What records says on the device: three are visible. */
-static void report_three(void) {
-    for (int i = notes->launch_count - 1; i >= 0; --i) {
-        gsc_k_project records;
-        if (strcmp(notes->launches[i].kernel, "gsc_records") != 0) continue;
-        memcpy(&records, notes->launches[i].args, sizeof records);
-        *records.report = *records.frame.header;
-        records.report->visible = 3;
-        records.report->magic = 1; /* the kernel that writes it does not run */
-        return;
-    }
-}
-
-static void expect_four_visible(void) {
-    info = (gsc_raster_info){.struct_size = sizeof info, .visible = 4, .intersections = 100};
-    expect_ok(gsc_raster_sizes(context, &args, &info));
-}
-
-/* Everything is queued before the counts are waited for, once; then they are expected of the
- * next frame. */
-static void drawing_waits_once_at_the_end(void **unused) {
-    static const int per_camera[] = {VIEW_, INTRINSICS, POSITION, BACKGROUND, WEIGHTS, COLORS};
-    gsc_raster_info found = {.struct_size = sizeof found};
-    (void)unused;
-    for (size_t i = 0; i < sizeof per_camera / sizeof per_camera[0]; ++i)
-        views[per_camera[i]].shape[0] = 1;
-    color.shape[0] = 1;
-    expect_ok(gsc_raster_forecast(context, &args, &found));
-    assert_int_equal(found.visible, 0);
-
-    expect_four_visible();
-    memset(state_memory, 0, sizeof state_memory);
-    notes->synchronisations = notes->launch_count = 0;
-    expect_ok(gsc_raster_draw(context, &args, &buffers, &outputs, &info, NULL));
-    assert_int_equal(notes->synchronisations, 1);
-    assert_int_equal(launches_of("gsc_project"), 1);
-    assert_int_equal(launches_of("gsc_blend"), 1);
-    assert_int_equal(info.visible, 4); /* what the buffers are laid out for */
-    expect_ok(gsc_raster_forecast(context, &args, &found));
-    assert_true(found.visible >= 1 && found.visible < 3);
-
-    expect_four_visible();
-    notes->synchronisations = notes->launch_count = 0;
-    notes->on_query = report_three;
-    expect_ok(gsc_raster_draw(context, &args, &buffers, &outputs, &info, NULL));
-    notes->on_query = NULL;
-    assert_int_equal(notes->synchronisations, 0);
-    expect_ok(gsc_raster_forecast(context, &args, &found));
-    assert_true(found.visible >= 3);
-
-    expect_four_visible();
-    setenv("FAKE_CUDA_FAIL", "cuLaunchKernelEx=700", 1);
-    assert_int_equal(gsc_raster_draw(context, &args, &buffers, &outputs, &info, NULL),
-                     GSC_ERROR_CUDA);
-    assert_int_equal(gsc_last_error_cuda(), 700);
-}
-
-#undef TEST
-#define TEST(name) cmocka_unit_test_setup_teardown(name, open_context, close_context)
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(the_outputs_choose_the_kernel),
@@ -302,7 +144,6 @@ int main(void) {
         TEST(a_small_buffer_makes_bands),
         TEST(buffers_below_the_least_are_refused),
         TEST(images_beyond_the_grid_are_refused),
-        TEST(drawing_waits_once_at_the_end),
     };
     (void)cpu;
     (void)out;

@@ -239,6 +239,7 @@ const gsc__backend gsc__gpu_backend = {
     .alloc = alloc_memory,
     .free = free_memory,
     .raster_sizes = gsc__gpu_raster_sizes,
+    .raster_largest_frame = gsc__gpu_raster_largest_frame,
     .raster_project = raster_project,
     .raster_render = raster_render,
     .raster_draw = raster_draw,

@@ -27,6 +27,7 @@ extern const gsc__backend gsc__gpu_backend;
 /* The operations: the device's context is current while they run. */
 gsc_status gsc__gpu_raster_sizes(const gsc_context *context, const gsc__raster *raster,
                                  gsc_raster_info *info);
+int64_t gsc__gpu_raster_largest_frame(const gsc__raster *raster, const gsc_raster_info *info);
 gsc_status gsc__gpu_raster_project(gsc_context *context, const gsc__raster *raster,
                                    const gsc__raster_buffers *buffers,
                                    const gsc__raster_outputs *outputs, gsc_raster_info *info,

@@ -112,9 +112,12 @@ static char *take_slot(gsc__gpu_staging *staging, int *slot) {
     return NULL;
 }
 
-static gsc_status copy_and_wait(const gsc__driver *driver, void *host, const void *from,
-                                size_t bytes, void *stream, const char *function) {
-    GSC__DRIVER_TRY(driver, function, cuMemcpyDtoHAsync, host, device_pointer(from), bytes, stream);
+static gsc_status copy_and_wait(const gsc__driver *driver, char *host, const char *from,
+                                size_t bytes, size_t stride, int count, void *stream,
+                                const char *function) {
+    for (int i = 0; i < count; ++i)
+        GSC__DRIVER_TRY(driver, function, cuMemcpyDtoHAsync, host + (size_t)i * bytes,
+                        device_pointer(from + (size_t)i * stride), bytes, stream);
     GSC__DRIVER_TRY(driver, function, cuStreamSynchronize, stream);
     return GSC_OK;
 }
@@ -130,49 +133,65 @@ static gsc_status refuse_capture(const gsc__driver *driver, void *stream, const 
 }
 
 /* A copy to pageable memory costs the driver a round of its own staging, hence the slots. */
-gsc_status gsc__gpu_read(gsc_context *context, void *host, const void *from, size_t bytes,
-                         void *stream, const char *function) {
+gsc_status gsc__gpu_read_rows(gsc_context *context, void *host, const void *from, size_t bytes,
+                              size_t stride, int count, void *stream, const char *function) {
     gsc__gpu *gpu = gsc__gpu_of(context);
+    const gsc__driver *driver = gpu->device.driver;
+    const size_t all = bytes * (size_t)count;
     int slot = 0;
-    if (bytes == 0) return GSC_OK;
-    GSC__TRY(refuse_capture(gpu->device.driver, stream, function));
-    char *pinned = bytes <= GSC__STAGING_BYTES ? take_slot(&gpu->staging, &slot) : NULL;
-    if (!pinned) return copy_and_wait(gpu->device.driver, host, from, bytes, stream, function);
-    gsc_status status = copy_and_wait(gpu->device.driver, pinned, from, bytes, stream, function);
-    if (status == GSC_OK) memcpy(host, pinned, bytes);
+    if (all == 0) return GSC_OK;
+    GSC__TRY(refuse_capture(driver, stream, function));
+    char *pinned = all <= GSC__STAGING_BYTES ? take_slot(&gpu->staging, &slot) : NULL;
+    if (!pinned) return copy_and_wait(driver, host, from, bytes, stride, count, stream, function);
+    gsc_status status = copy_and_wait(driver, pinned, from, bytes, stride, count, stream, function);
+    if (status == GSC_OK) memcpy(host, pinned, all);
     atomic_store(&gpu->staging.taken[slot], false);
     return status;
 }
 
+gsc_status gsc__gpu_read(gsc_context *context, void *host, const void *from, size_t bytes,
+                         void *stream, const char *function) {
+    return gsc__gpu_read_rows(context, host, from, bytes, bytes, 1, stream, function);
+}
+
 /* -------------------------------------------------------------------- report */
 
-gsc_status gsc__gpu_report_begin(gsc_context *context, gsc__gpu_report *report, void *stream,
-                                 const char *function) {
+gsc_status gsc__gpu_report_begin(gsc_context *context, gsc__gpu_report *report, size_t bytes,
+                                 int count, void *stream, const char *function) {
     gsc__gpu *gpu = gsc__gpu_of(context);
+    const size_t all = bytes * (size_t)count;
+    *report = (gsc__gpu_report){.count = count, .bytes = bytes};
     GSC__TRY(refuse_capture(gpu->device.driver, stream, function));
-    report->data = take_slot(&gpu->staging, &report->slot);
-    if (report->data) memset(report->data, 0, GSC__STAGING_BYTES);
+    if (all <= GSC__STAGING_BYTES) report->data = take_slot(&gpu->staging, &report->slot);
+    if (report->data) memset(report->data, 0, all);
     return GSC_OK;
 }
 
-/* For about 20 us at most. */
-static bool is_reported(const void *data) {
+/* For about 20 us at most.  Each row by itself: the order in which rows of different kernels
+ * become visible is not relied on. */
+static bool is_reported(const gsc__gpu_report *report) {
+    const char *rows = report->data;
+    int found = 0;
     for (int i = 0; i < 500; ++i) {
-        if (atomic_load_explicit((const _Atomic uint64_t *)data, memory_order_acquire)) return true;
+        while (found < report->count &&
+               atomic_load_explicit(
+                   (const _Atomic uint64_t *)(const void *)(rows + (size_t)found * report->bytes),
+                   memory_order_acquire))
+            ++found;
+        if (found == report->count) return true;
         gsc__thread_pause();
     }
     return false;
 }
 
-bool gsc__gpu_report_end(gsc_context *context, gsc__gpu_report *report, void *host, size_t bytes,
-                         void *stream) {
+bool gsc__gpu_report_end(gsc_context *context, gsc__gpu_report *report, void *host, void *stream) {
     gsc__gpu *gpu = gsc__gpu_of(context);
     bool found, ended = false;
     if (!report->data) return false;
     /* Once more when it has ended: the report may have come in between. */
-    while (!(found = is_reported(report->data)) && !ended)
+    while (!(found = is_reported(report)) && !ended)
         ended = gpu->device.driver->cuStreamQuery(stream) != GSC__CU_NOT_READY;
-    if (found) memcpy(host, report->data, bytes);
+    if (found) memcpy(host, report->data, report->bytes * (size_t)report->count);
     atomic_store(&gpu->staging.taken[report->slot], false);
     return found;
 }

@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 
 /* Pinned memory for small reads and reports; a slot is one call's. */
-enum { GSC__STAGING_SLOTS = 16, GSC__STAGING_BYTES = 256 };
+enum { GSC__STAGING_SLOTS = 16, GSC__STAGING_BYTES = 1024 };
 typedef struct gsc__gpu_staging {
     char *data; /* [GSC__STAGING_SLOTS, GSC__STAGING_BYTES] */
     atomic_bool taken[GSC__STAGING_SLOTS];
@@ -34,18 +34,23 @@ gsc_status gsc__gpu_write(gsc_context *context, float *to, const float *host, si
 /* Device to host: waits for the stream.  GSC_ERROR_UNSUPPORTED while it is captured. */
 gsc_status gsc__gpu_read(gsc_context *context, void *host, const void *from, size_t bytes,
                          void *stream, const char *function);
+/* The same for rows that are `stride` bytes apart on the device, with one wait; at most
+ * GSC__STAGING_BYTES together. */
+gsc_status gsc__gpu_read_rows(gsc_context *context, void *host, const void *from, size_t bytes,
+                              size_t stride, int count, void *stream, const char *function);
 
-/* What a kernel writes to the host by itself, where a copy behind it would hold up the next
- * one: at most GSC__STAGING_BYTES, whose first 8 are not 0 and written last. */
+/* What kernels write to the host by themselves, where a copy behind them would hold up the next
+ * one: `count` rows, in the first 8 bytes of which is something other than 0 that is written
+ * last. */
 typedef struct gsc__gpu_report {
-    int slot;
-    void *data; /* pinned, for the kernel; NULL: none was free */
+    int slot, count;
+    size_t bytes; /* of a row */
+    void *data;   /* pinned, for the kernels; NULL: no slot was free, or has the room */
 } gsc__gpu_report;
-gsc_status gsc__gpu_report_begin(gsc_context *context, gsc__gpu_report *report, void *stream,
-                                 const char *function);
-/* Always after a report_begin that succeeded.  Waits for the report, or until nothing that could
- * make it is left on the stream; false: there is none. */
-bool gsc__gpu_report_end(gsc_context *context, gsc__gpu_report *report, void *host, size_t bytes,
-                         void *stream);
+gsc_status gsc__gpu_report_begin(gsc_context *context, gsc__gpu_report *report, size_t bytes,
+                                 int count, void *stream, const char *function);
+/* Always after a report_begin that succeeded.  Waits for all rows, or until nothing that could
+ * make them is left on the stream; false: they are not all there. */
+bool gsc__gpu_report_end(gsc_context *context, gsc__gpu_report *report, void *host, void *stream);
 
 #endif

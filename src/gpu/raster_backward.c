@@ -78,11 +78,6 @@ static enum gsc__gpu_kernel unblend_kernel(const gsc__raster *raster,
     return kernels[grads->depth || grads->inv_depth ? 1 : 0][pass];
 }
 
-/* Of one camera, whose lists all fit: those of forward are still there. */
-static bool lists_stay(const gsc__raster *raster, const gsc__gpu_bins *bins) {
-    return bins->rounds == 1 && raster->cameras == 1;
-}
-
 static gsc_status unblend_bands(gsc_context *context, const gsc__raster *raster,
                                 const gsc__raster_grads *grads, const gsc__gpu_layout *layout,
                                 const gsc__gpu_frame *frame, gsc__gpu_bins *bins, int pass,
@@ -94,7 +89,7 @@ static gsc_status unblend_bands(gsc_context *context, const gsc__raster *raster,
             : gsc__gpu_blend_blocks(layout, gsc__gpu_of(context)->device.multiprocessors);
     const enum gsc__gpu_kernel kernel = unblend_kernel(raster, grads, pass);
     for (uint32_t round = 0; round < bins->rounds; ++round) {
-        if (bins->rounds > 1 || (!lists_stay(raster, bins) && pass != FIXED))
+        if (bins->rounds > 1 || (!bins->lists_stay && pass != FIXED))
             GSC__TRY(gsc__gpu_bins_fill(context, layout, frame, bins, round, stream, function));
         args->band = bins->bands + round;
         GSC__TRY(gsc__gpu_launch(context, kernel, blocks, any ? 256 : GSC__BLEND_BLOCK, args,
@@ -270,9 +265,9 @@ static gsc_status unblend_frame(gsc_context *context, const gsc__raster *raster,
     gsc__gpu_bins bins;
     void *own = NULL;
     size_t own_bytes = 0;
-    GSC__TRY(gsc__gpu_bins_begin(layout, frame, buffers, info, &bins, function));
+    GSC__TRY(gsc__gpu_bins_begin(layout, index, frame, buffers, info, &bins, function));
     gsc_status status = GSC_OK;
-    if (!lists_stay(raster, &bins))
+    if (!bins.lists_stay)
         status = plan_lists(context, buffers, layout, frame, sums->bytes, &bins, &own, &own_bytes,
                             stream);
     gsc_k_unblend args = unblend_args(raster, index, grads, layout, frame, &bins, sums);

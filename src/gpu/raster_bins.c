@@ -83,13 +83,22 @@ size_t gsc__gpu_bins_scratch_bytes(const gsc__gpu_layout *layout, int64_t entrie
     return bins_layout(layout, entries, ROUNDS_ROOM, NULL, &bins);
 }
 
-gsc_status gsc__gpu_bins_begin(const gsc__gpu_layout *layout, const gsc__gpu_frame *frame,
-                               const gsc__raster_buffers *buffers, const gsc_raster_info *info,
-                               gsc__gpu_bins *bins, const char *function) {
+/* Where each camera can have one; not where info tells nothing of the frames. */
+static bool has_rooms(const gsc__gpu_layout *layout, int64_t buffer_entries,
+                      int64_t frame_entries) {
+    return layout->rooms > 1 && frame_entries > 0 && frame_entries <= ENTRIES_MAX &&
+           frame_entries <= buffer_entries / layout->rooms;
+}
+
+gsc_status gsc__gpu_bins_begin(const gsc__gpu_layout *layout, int32_t camera,
+                               const gsc__gpu_frame *frame, const gsc__raster_buffers *buffers,
+                               const gsc_raster_info *info, gsc__gpu_bins *bins,
+                               const char *function) {
     int64_t capacity = gsc__gpu_list_entries(layout, buffers->intersections_bytes);
     /* Of the largest frame: info.intersections counts those of all cameras. */
-    const int64_t frame_entries = gsc__gpu_list_entries(layout, info->intersections_bytes);
+    const int64_t frame_entries = gsc__gpu_room_entries(layout, info->intersections_bytes);
     const int64_t fullest = gsc__gpu_list_entries(layout, info->intersections_min_bytes);
+    const bool rooms = has_rooms(layout, capacity, frame_entries);
     if (capacity > ENTRIES_MAX) capacity = ENTRIES_MAX;
     if (frame_entries > 0 && capacity > frame_entries) capacity = frame_entries;
     const int64_t rounds = rounds_for(frame_entries, capacity);
@@ -102,6 +111,8 @@ gsc_status gsc__gpu_bins_begin(const gsc__gpu_layout *layout, const gsc__gpu_fra
     bins->capacity = (uint32_t)capacity;
     bins->bands = frame->band;
     bins->lists = (uint32_t *)(void *)((unsigned char *)buffers->intersections + layout->lists);
+    if (rooms) bins->lists += camera * frame_entries;
+    bins->lists_stay = rounds == 1 && (rooms || layout->cameras == 1);
     return GSC_OK;
 }
 
@@ -154,6 +165,7 @@ gsc_k_plan_bands gsc__gpu_plan_args(const gsc__gpu_layout *layout, const gsc__gp
                                    .overflow = overflow,
                                    .record_bytes = (int64_t)layout->lists,
                                    .cameras = layout->cameras,
+                                   .rooms = layout->rooms,
                                    .add = add};
     return plan;
 }

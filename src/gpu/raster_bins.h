@@ -10,6 +10,7 @@ typedef struct gsc__gpu_bins {
     uint32_t rounds;      /* the most that the frame can need */
     uint32_t *lists;      /* [capacity] in intersections */
     uint32_t capacity;
+    bool lists_stay; /* until backward: all of them, and no other camera's in their place */
     /* work space */
     int32_t *differences; /* [bins_y, bins_x + 1], of several rounds */
     unsigned char *zeroed;
@@ -27,11 +28,13 @@ typedef struct gsc__gpu_bins {
 /* For lists of at most so many entries at once. */
 size_t gsc__gpu_bins_scratch_bytes(const gsc__gpu_layout *layout, int64_t entries);
 
-/* Into how many rounds of bands a frame goes, as the intersection buffer and info say, so
- * that forward and backward agree.  GSC_ERROR_BUFFER_TOO_SMALL where a bin may not fit. */
-gsc_status gsc__gpu_bins_begin(const gsc__gpu_layout *layout, const gsc__gpu_frame *frame,
-                               const gsc__raster_buffers *buffers, const gsc_raster_info *info,
-                               gsc__gpu_bins *bins, const char *function);
+/* Into how many rounds of bands a camera's frame goes and where its lists are, as the
+ * intersection buffer and info say, so that forward and backward agree.
+ * GSC_ERROR_BUFFER_TOO_SMALL where a bin may not fit. */
+gsc_status gsc__gpu_bins_begin(const gsc__gpu_layout *layout, int32_t camera,
+                               const gsc__gpu_frame *frame, const gsc__raster_buffers *buffers,
+                               const gsc_raster_info *info, gsc__gpu_bins *bins,
+                               const char *function);
 /* Lays out the work space, of which no more than gsc__gpu_bins_scratch_bytes are used. */
 void gsc__gpu_bins_work_space(const gsc__gpu_layout *layout, void *scratch, gsc__gpu_bins *bins);
 gsc_status gsc__gpu_bins_clear(gsc_context *context, gsc__gpu_bins *bins, void *stream,

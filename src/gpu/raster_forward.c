@@ -25,18 +25,22 @@ gsc_status gsc__gpu_raster_sizes(const gsc_context *context, const gsc__raster *
     if (info->visible == 0 && info->intersections == 0) return GSC_OK;
     /* Of the largest frame once project has counted, else all may be in one. */
     if (info->intersections_bytes == 0)
-        info->intersections_bytes = layout.lists + (size_t)info->intersections * sizeof(uint32_t);
-    const int64_t entries = gsc__gpu_list_entries(&layout, info->intersections_bytes);
+        info->intersections_bytes = gsc__gpu_rooms_bytes(&layout, info->intersections);
+    const int64_t entries = gsc__gpu_room_entries(&layout, info->intersections_bytes);
     if (info->intersections_min_bytes == 0)
         info->intersections_min_bytes =
             layout.lists +
             (size_t)(entries < layout.room ? entries : layout.room) * sizeof(uint32_t);
-    const size_t render = gsc__gpu_bins_scratch_bytes(&layout, entries);
-    info->forward_scratch_bytes = render;
-    /* The lists of one camera stay; bands take their work space from elsewhere. */
-    info->backward_scratch_bytes =
-        (raster->cameras > 1 ? render : 0) + gsc__gpu_sums_layout(raster, &layout, NULL).bytes;
+    info->forward_scratch_bytes = gsc__gpu_bins_scratch_bytes(&layout, entries);
+    /* The lists stay; those that are made again take their work space from elsewhere. */
+    info->backward_scratch_bytes = gsc__gpu_sums_layout(raster, &layout, NULL).bytes;
     return GSC_OK;
+}
+
+int64_t gsc__gpu_raster_largest_frame(const gsc__raster *raster, const gsc_raster_info *info) {
+    gsc__gpu_layout layout;
+    gsc__gpu_layout_plan(raster, info->visible, &layout);
+    return gsc__gpu_room_entries(&layout, info->intersections_bytes);
 }
 
 /* A fill of its own between the kernels would cost more than its bytes. */
@@ -103,6 +107,9 @@ static gsc_status project_frame(gsc_context *context, const gsc__raster *raster,
     return LAUNCH(project, pieces, GSC__PIECE, project);
 }
 
+/* Of the cameras: as many as one read or report holds. */
+enum { HEADERS_AT_ONCE = GSC__STAGING_BYTES / sizeof(gsc__gpu_header) };
+
 /* What the cameras' headers said. */
 typedef struct frame_totals {
     int64_t total, visible, largest_frame;
@@ -123,29 +130,36 @@ static gsc_status add_header(const gsc__gpu_header *header, frame_totals *totals
     return GSC_OK;
 }
 
+static gsc_status add_headers(const gsc__gpu_header *headers, int32_t count, frame_totals *totals) {
+    for (int32_t c = 0; c < count; ++c) GSC__TRY(add_header(&headers[c], totals));
+    return GSC_OK;
+}
+
 /* The documented wait: for the last of the headers, and so for all. */
 static gsc_status read_headers(gsc_context *context, const gsc__raster *raster,
                                const gsc__raster_buffers *buffers, const gsc__gpu_layout *layout,
-                               frame_totals *totals, void *stream) {
-    for (int32_t c = 0; c < raster->cameras; ++c) {
-        gsc__gpu_frame frame;
-        gsc__gpu_header header;
-        gsc__gpu_frame_open(layout, buffers, c, &frame);
-        GSC__TRY(
-            gsc__gpu_read(context, &header, frame.header, sizeof header, stream, "raster_project"));
-        GSC__TRY(add_header(&header, totals));
+                               frame_totals *totals, void *stream, const char *function) {
+    gsc__gpu_header headers[HEADERS_AT_ONCE];
+    for (int32_t c = 0; c < raster->cameras; c += HEADERS_AT_ONCE) {
+        const int32_t left = raster->cameras - c;
+        const int32_t count = left < HEADERS_AT_ONCE ? left : HEADERS_AT_ONCE;
+        gsc__gpu_frame first;
+        gsc__gpu_frame_open(layout, buffers, c, &first);
+        GSC__TRY(gsc__gpu_read_rows(context, headers, first.header, sizeof *headers,
+                                    layout->camera_bytes, count, stream, function));
+        GSC__TRY(add_headers(headers, count, totals));
     }
     return GSC_OK;
 }
 
-/* Cameras follow each other through one list buffer, and so through one scratch. */
+/* Cameras follow each other through one scratch. */
 static gsc_status fill_info(const gsc_context *context, const gsc__raster *raster,
                             const frame_totals *totals, gsc_raster_info *info) {
     gsc__gpu_layout layout;
     gsc__gpu_layout_plan(raster, totals->visible, &layout);
     info->visible = totals->visible;
     info->intersections = totals->total;
-    info->intersections_bytes = layout.lists + (size_t)totals->largest_frame * sizeof(uint32_t);
+    info->intersections_bytes = gsc__gpu_rooms_bytes(&layout, totals->largest_frame);
     info->intersections_min_bytes = layout.lists + (size_t)totals->fullest_bin * sizeof(uint32_t);
     return gsc__gpu_raster_sizes(context, raster, info);
 }
@@ -163,7 +177,7 @@ gsc_status gsc__gpu_raster_project(gsc_context *context, const gsc__raster *rast
         GSC__TRY(project_frame(context, raster, c, outputs, &layout, &frame, NULL, stream));
     }
     if (!info) return GSC_OK;
-    GSC__TRY(read_headers(context, raster, buffers, &layout, &totals, stream));
+    GSC__TRY(read_headers(context, raster, buffers, &layout, &totals, stream, "raster_project"));
     return fill_info(context, raster, &totals, info);
 }
 
@@ -269,14 +283,15 @@ static gsc_status make_records(gsc_context *context, const gsc__raster *raster, 
 }
 
 /* Where the lists and the work for them lie in the buffers. */
-static gsc_status place_lists(const gsc__gpu_layout *layout, const gsc__gpu_frame *frame,
-                              const gsc__raster_buffers *buffers, const gsc_raster_info *info,
-                              gsc__gpu_bins *bins, const char *function) {
+static gsc_status place_lists(const gsc__gpu_layout *layout, int32_t camera,
+                              const gsc__gpu_frame *frame, const gsc__raster_buffers *buffers,
+                              const gsc_raster_info *info, gsc__gpu_bins *bins,
+                              const char *function) {
     if (buffers->intersections_bytes < layout->lists)
         return gsc__fail(GSC_ERROR_BUFFER_TOO_SMALL,
                          "%s: intersections has %zu bytes, the visible Gaussians alone take %zu",
                          function, buffers->intersections_bytes, layout->lists);
-    GSC__TRY(gsc__gpu_bins_begin(layout, frame, buffers, info, bins, function));
+    GSC__TRY(gsc__gpu_bins_begin(layout, camera, frame, buffers, info, bins, function));
     const size_t needed = gsc__gpu_bins_scratch_bytes(layout, bins->capacity);
     if (needed > buffers->scratch_bytes)
         return gsc__fail(GSC_ERROR_BUFFER_TOO_SMALL,
@@ -312,38 +327,52 @@ gsc_status gsc__gpu_raster_render(gsc_context *context, const gsc__raster *raste
         gsc__gpu_frame frame;
         gsc__gpu_bins bins;
         gsc__gpu_frame_open(&layout, buffers, c, &frame);
-        GSC__TRY(place_lists(&layout, &frame, buffers, info, &bins, "raster_render"));
+        GSC__TRY(place_lists(&layout, c, &frame, buffers, info, &bins, "raster_render"));
         GSC__TRY(render_frame(context, raster, c, buffers, outputs, &layout, &frame, &bins, NULL,
                               overflow, stream));
     }
     return GSC_OK;
 }
 
-/* Of one camera.  The counts travel to the host while the frame is drawn. */
+/* Camera after camera, since they share the scratch.  Their counts travel to `reports`, [C] or
+ * NULL, while they are drawn. */
+static gsc_status draw_frames(gsc_context *context, const gsc__raster *raster,
+                              const gsc__raster_buffers *buffers,
+                              const gsc__raster_outputs *outputs, const gsc__gpu_layout *layout,
+                              const gsc_raster_info *expected, gsc__gpu_header *reports,
+                              void *stream) {
+    for (int32_t c = 0; c < raster->cameras; ++c) {
+        gsc__gpu_frame frame;
+        gsc__gpu_bins bins;
+        gsc__gpu_frame_open(layout, buffers, c, &frame);
+        GSC__TRY(place_lists(layout, c, &frame, buffers, expected, &bins, "raster_draw"));
+        GSC__TRY(project_frame(context, raster, c, outputs, layout, &frame, &bins, stream));
+        GSC__TRY(render_frame(context, raster, c, buffers, outputs, layout, &frame, &bins,
+                              reports ? reports + c : NULL, NULL, stream));
+    }
+    return GSC_OK;
+}
+
 gsc_status gsc__gpu_raster_draw(gsc_context *context, const gsc__raster *raster,
                                 const gsc__raster_buffers *buffers,
                                 const gsc__raster_outputs *outputs, const gsc_raster_info *expected,
                                 gsc_raster_info *found, void *stream) {
     static const char function[] = "raster_draw";
     gsc__gpu_layout layout;
-    gsc__gpu_frame frame;
-    gsc__gpu_bins bins;
-    gsc__gpu_header header;
+    gsc__gpu_header headers[HEADERS_AT_ONCE];
     gsc__gpu_report report;
     frame_totals totals = {0, 1, 0, 0};
     gsc__gpu_layout_plan(raster, expected->visible, &layout);
-    gsc__gpu_frame_open(&layout, buffers, 0, &frame);
-    GSC__TRY(place_lists(&layout, &frame, buffers, expected, &bins, function));
-    GSC__TRY(gsc__gpu_report_begin(context, &report, stream, function));
-    gsc_status status = project_frame(context, raster, 0, outputs, &layout, &frame, &bins, stream);
-    if (status == GSC_OK)
-        status = render_frame(context, raster, 0, buffers, outputs, &layout, &frame, &bins,
-                              report.data, NULL, stream);
-    const bool reported = gsc__gpu_report_end(context, &report, &header, sizeof header, stream);
+    GSC__TRY(gsc__gpu_report_begin(context, &report, sizeof *headers, raster->cameras, stream,
+                                   function));
+    gsc_status status =
+        draw_frames(context, raster, buffers, outputs, &layout, expected, report.data, stream);
+    const bool reported = gsc__gpu_report_end(context, &report, headers, stream);
     if (status != GSC_OK) return status;
-    if (!reported)
-        GSC__TRY(gsc__gpu_read(context, &header, frame.header, sizeof header, stream, function));
-    GSC__TRY(add_header(&header, &totals));
+    if (reported)
+        GSC__TRY(add_headers(headers, raster->cameras, &totals));
+    else
+        GSC__TRY(read_headers(context, raster, buffers, &layout, &totals, stream, function));
     return fill_info(context, raster, &totals, found);
 }
 

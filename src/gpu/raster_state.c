@@ -84,6 +84,7 @@ void gsc__gpu_layout_plan(const gsc__raster *raster, int64_t visible, gsc__gpu_l
     layout->cameras = raster->cameras;
     layout->pixels = (int64_t)raster->width * raster->height;
     layout->keeps = !(raster->flags & GSC_RASTER_FORWARD_ONLY);
+    layout->rooms = layout->keeps ? raster->cameras : 1;
     plan_state(raster, layout);
     plan_records(raster, visible, layout);
     const uint64_t own[4] = {GSC__GPU_STATE_MAGIC, sizeof(gsc__gpu_record),

@@ -4,11 +4,14 @@
  * size comes from the arguments alone, what has to do with pixels, bins and pieces of
  * Gaussians; at the beginning of intersections, which are allocated when project has
  * counted, what there is of each visible Gaussian.  The lists of the bins stand behind
- * that, one camera's at a time. */
+ * that: each camera's in a room of its own as large as the largest frame needs, so that
+ * backward finds them again.  Where there will be no backward, or the buffer has no room
+ * for all, the cameras take turns in one room. */
 #ifndef GSC_GPU_RASTER_STATE_H
 #define GSC_GPU_RASTER_STATE_H
 
 #include "../../cuda/kernels.h"
+#include "../limits.h"
 #include "gpu.h"
 
 typedef struct gsc__gpu_layout {
@@ -16,6 +19,7 @@ typedef struct gsc__gpu_layout {
     int64_t gaussians, pixels;
     int64_t room; /* records of a camera */
     int32_t cameras;
+    int32_t rooms;                                    /* for lists: of each camera, or one */
     uint32_t group_count, group_shift;                /* groups of 2^group_shift pieces */
     size_t camera, background, seen, groups, offsets; /* bytes, in state */
     size_t firsts, final_t, walked;
@@ -53,6 +57,21 @@ void *gsc__gpu_take(gsc__gpu_cut *cut, size_t bytes);
 /* List entries that an intersection buffer of so many bytes holds behind the records. */
 static inline int64_t gsc__gpu_list_entries(const gsc__gpu_layout *layout, size_t bytes) {
     return bytes > layout->lists ? (int64_t)((bytes - layout->lists) / sizeof(uint32_t)) : 0;
+}
+
+/* Those of a frame, if there are all rooms; where several are, each is aligned. */
+#define GSC__ROOM_ENTRIES (GSC__BUFFER_ALIGNMENT / (int64_t)sizeof(uint32_t))
+static inline int64_t gsc__gpu_room_entries(const gsc__gpu_layout *layout, size_t bytes) {
+    const int64_t entries = gsc__gpu_list_entries(layout, bytes);
+    if (layout->rooms == 1) return entries;
+    return entries / layout->rooms / GSC__ROOM_ENTRIES * GSC__ROOM_ENTRIES;
+}
+
+/* Bytes of an intersection buffer whose rooms hold frames of so many entries. */
+static inline size_t gsc__gpu_rooms_bytes(const gsc__gpu_layout *layout, int64_t entries) {
+    if (layout->rooms > 1)
+        entries = (entries + GSC__ROOM_ENTRIES - 1) / GSC__ROOM_ENTRIES * GSC__ROOM_ENTRIES;
+    return layout->lists + (size_t)layout->rooms * (size_t)entries * sizeof(uint32_t);
 }
 
 static inline uint32_t gsc__gpu_pieces(int64_t count, int64_t piece) {

@@ -314,13 +314,14 @@ pub struct gsc_raster_info {
     pub struct_size: usize,
     /// opaque; backward refuses a state of another layout
     pub layout: u64,
-    /// pairs of a tile and a Gaussian that reaches it
+    /// pairs of a tile and a Gaussian that reaches it: of all
+    /// cameras once counted; before, the most of one
     pub intersections: i64,
     /// of all cameras
     pub state_bytes: usize,
-    /// for the whole frame at once
+    /// for the whole of every frame: see gsc_raster_render
     pub intersections_bytes: usize,
-    /// for its fullest tile; below this render fails
+    /// for the fullest tile; below this render fails
     pub intersections_min_bytes: usize,
     /// of the step that comes next
     pub forward_scratch_bytes: usize,
@@ -620,16 +621,19 @@ functions! {
     /// GSC_ERROR_BUFFER_TOO_SMALL; where that is only known on the device, *overflow
     /// (int64 scalar on the device; NULL: not reported) gets the number of bytes
     /// needed, else 0.
+    /// Several cameras can take turns in a buffer for the largest frame.  On a CUDA device
+    /// info.intersections_bytes has room for the lists of each, which backward then finds
+    /// instead of making them again; not with GSC_RASTER_FORWARD_ONLY.
     fn gsc_raster_render(context: *mut gsc_context, args: *const gsc_raster_args, buffers: *const gsc_raster_buffers, outputs: *const gsc_raster_outputs, info: *const gsc_raster_info, overflow: *const DLTensor, stream: *mut c_void) -> gsc_status;
     /// Both steps without a wait between them (since 1.1), in buffers that are there before the
     /// frame is counted.  gsc_raster_forecast fills in info as gsc_raster_sizes does, with what
     /// frames of this size that this context drew before let expect of visible and
-    /// intersections; both are 0, and project is the call to begin with, where nothing is
-    /// known, for several cameras, and on the CPU, where nothing waits.
+    /// intersections, of each of several cameras; both are 0, and project is the call to begin
+    /// with, where nothing is known, and on the CPU, where nothing waits.
     /// gsc_raster_draw takes that info and buffers of its sizes, queues everything, then waits
     /// until the frame is counted.  A frame that takes more than expected is
     /// GSC_ERROR_BUFFER_TOO_SMALL and not drawn: info then is as project leaves it, and
-    /// gsc_raster_render with larger buffers goes on from there.
+    /// gsc_raster_render with larger buffers goes on from there, with every camera.
     fn gsc_raster_forecast(context: *mut gsc_context, args: *const gsc_raster_args, info: *mut gsc_raster_info) -> gsc_status;
     fn gsc_raster_draw(context: *mut gsc_context, args: *const gsc_raster_args, buffers: *const gsc_raster_buffers, outputs: *const gsc_raster_outputs, info: *mut gsc_raster_info, stream: *mut c_void) -> gsc_status;
     /// buffers: state and intersections as render left them, moved or copied as you like.

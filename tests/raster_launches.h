@@ -1,0 +1,106 @@
+/* Drawing calls on a fake driver and what they launched, for the test programs about that. */
+#ifndef GSC_TESTS_RASTER_LAUNCHES_H
+#define GSC_TESTS_RASTER_LAUNCHES_H
+
+#include "../cuda/kernels.h"
+#include "fake_driver.h"
+#include "raster_args_fixture.h"
+
+enum { STATE_BYTES = 1 << 15, LIST_BYTES = 1 << 19 };
+
+static fake_notes *notes;
+static gsc_context *context;
+static _Alignas(256) unsigned char state_memory[STATE_BYTES], lists_memory[LIST_BYTES];
+static view color, depth, touched, weight_sum, weight_count, by_color, by_means, by_background;
+static view state, lists;
+static gsc_raster_info info;
+static gsc_raster_buffers buffers;
+static gsc_raster_outputs outputs;
+static gsc_raster_grads grads;
+
+static void bytes(view *v, unsigned char *data, int64_t size) {
+    VIEW(v, size);
+    view_dtype(v, kDLUInt, 8);
+    view_device(v, kDLCUDA, 0);
+    v->tensor.data = data;
+}
+
+static void make_views(void) {
+    VIEW(&color, CAMERAS, 3, HEIGHT, WIDTH);
+    VIEW(&depth, CAMERAS, HEIGHT, WIDTH);
+    VIEW(&touched, CAMERAS, GAUSSIANS);
+    VIEW(&weight_sum, CAMERAS, GAUSSIANS);
+    VIEW(&weight_count, CAMERAS, GAUSSIANS);
+    VIEW(&by_color, CAMERAS, 3, HEIGHT, WIDTH);
+    VIEW(&by_means, GAUSSIANS, 3);
+    VIEW(&by_background, CAMERAS, 3);
+    view_dtype(&touched, kDLInt, 32);
+    view_dtype(&weight_count, kDLInt, 32);
+    view *const all[] = {&color,        &depth,    &touched,  &weight_sum,
+                         &weight_count, &by_color, &by_means, &by_background};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; ++i) {
+        view_device(all[i], kDLCUDA, 0);
+        all[i]->tensor.data = view_memory + 4096 * (i + 1);
+    }
+    bytes(&state, state_memory, STATE_BYTES);
+    bytes(&lists, lists_memory, LIST_BYTES);
+}
+
+/* A frame of `intersections` pairs, as project would have counted them. */
+static void know(int64_t intersections) {
+    info = (gsc_raster_info){.struct_size = sizeof info, .intersections = intersections};
+    expect_ok(gsc_raster_sizes(context, &args, &info));
+    assert_true(info.state_bytes <= STATE_BYTES && info.intersections_bytes <= LIST_BYTES);
+    notes->launch_count = 0;
+}
+
+static int open_context(void **unused) {
+    fake_driver_reset(notes);
+    reset(unused);
+    for (int i = 0; i < FIELDS; ++i) view_device(&views[i], kDLCUDA, 0);
+    make_views();
+    buffers = (gsc_raster_buffers){
+        .struct_size = sizeof buffers, .state = &state.tensor, .intersections = &lists.tensor};
+    outputs = (gsc_raster_outputs){.struct_size = sizeof outputs, .color = &color.tensor};
+    grads = (gsc_raster_grads){
+        .struct_size = sizeof grads, .color = &by_color.tensor, .means = &by_means.tensor};
+    context = fake_driver_context(0, 0);
+    know(100);
+    return 0;
+}
+
+static int close_context(void **unused) {
+    (void)unused;
+    assert_int_equal(notes->blocks + notes->async_blocks, 0);
+    gsc_context_free(context);
+    return 0;
+}
+
+static gsc_status render(void) {
+    return gsc_raster_render(context, &args, &buffers, &outputs, &info, NULL, NULL);
+}
+
+/* ------------------------------------------------------------------- launches */
+
+static int launches_of(const char *kernel) {
+    int count = 0;
+    for (int i = 0; i < notes->launch_count; ++i)
+        count += strcmp(notes->launches[i].kernel, kernel) == 0;
+    return count;
+}
+
+static void args_of(const char *kernel, int which, void *found, size_t size) {
+    for (int i = 0; i < notes->launch_count; ++i) {
+        if (strcmp(notes->launches[i].kernel, kernel) != 0 || which-- > 0) continue;
+        assert_int_equal(notes->launches[i].args_bytes, size);
+        memcpy(found, notes->launches[i].args, size);
+        return;
+    }
+    fail_msg("%s was not launched", kernel);
+}
+#define ARGS_OF(kernel, which, found) args_of("gsc_" kernel, which, &(found), sizeof(found))
+
+#undef TEST
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_context, close_context)
+
+#endif
