@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from conftest import note
 
-VARIANTS = ("whole", "bands", "channels", "cameras")
+VARIANTS = ("whole", "bands", "channels", "cameras", "cameras in one room")
 PATTERNS = ("ones", "zeros", "random", "shifted", "bits", "other")
 KINDS = [(v, p) for v in VARIANTS for p in PATTERNS]
 VICTIM = Path(__file__).resolve().parent / "victim.py"

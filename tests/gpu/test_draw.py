@@ -11,7 +11,6 @@ import gsplat_c
 from gsplat_c import _draw, _raster
 
 CASES = dict(cases())
-ONE_CAMERA = [name for name, (args, _) in CASES.items() if np.asarray(args["view"]).ndim == 2]
 WIDTHS = iter(range(301, 4000))
 
 
@@ -33,10 +32,11 @@ def calls(monkeypatch):
     return taken
 
 
-def scene(count=3000, seed=1, size=0.08):
+def scene(count=3000, seed=1, size=0.08, cameras=1):
     """A scene with an image size of its own, of which no frame was drawn yet."""
     count = some(count)
-    args = {**gaussians(count, seed, size=size), **camera(next(WIDTHS), 136), "sh": sh(count, 2, 5)}
+    args = {**gaussians(count, seed, size=size), **camera(next(WIDTHS), 136, cameras),
+            "sh": sh(count, 2, 5)}
     return to_cuda(args)
 
 
@@ -45,7 +45,7 @@ def in_steps(args, outputs):
     return gsplat_c.rasterize_forward(outputs=outputs, max_intersections_bytes=1 << 40, **args)
 
 
-@pytest.mark.parametrize("name", ONE_CAMERA)
+@pytest.mark.parametrize("name", CASES)
 def test_the_same_bits(name, calls):
     args, outputs = CASES[name]
     args = to_cuda(args)
@@ -67,8 +67,9 @@ def gradients(saved, args, color):
                                        **args)
 
 
-def test_gradients_of_a_frame_smaller_than_expected(calls):
-    args = scene()
+@pytest.mark.parametrize("cameras", [1, 3])
+def test_gradients_of_a_frame_smaller_than_expected(cameras, calls):
+    args = scene(cameras=cameras)
     few = {k: v.clone() if torch.is_tensor(v) else v for k, v in args.items()}
     few["opacities"][::2] = 0
     out, saved = in_steps(few, ("color",))
@@ -83,10 +84,11 @@ def test_gradients_of_a_frame_smaller_than_expected(calls):
         assert torch.allclose(a, b, rtol=1e-5, atol=1e-6 * float(b.abs().max())), name
 
 
+@pytest.mark.parametrize("cameras", [1, 3])
 @pytest.mark.parametrize("backward", [False, True])
 @pytest.mark.parametrize("larger", ["visible", "pairs"])
-def test_a_frame_larger_than_expected(larger, backward, calls):
-    args = scene()
+def test_a_frame_larger_than_expected(larger, backward, cameras, calls):
+    args = scene(cameras=cameras)
     small = {k: v.clone() if torch.is_tensor(v) else v for k, v in args.items()}
     if larger == "visible":
         small["opacities"][::2] = 0
@@ -118,6 +120,37 @@ def test_a_walk_around(calls):
         assert torch.equal(color, in_steps(args, ("color",))[0].color)
     missed = calls.count("gsc_raster_render") - 60  # those of in_steps
     assert missed <= 15
+
+
+def test_cameras_that_see_much_and_little(calls):
+    """Whichever of them does; their sum is less than as many of the largest."""
+    args = scene(cameras=3)
+    views = args["view"].clone()
+    views[1, :3, 3] += torch.tensor([0.0, 0.0, 9.0], device="cuda")  # from afar
+    views[2, :3, 3] -= torch.tensor([0.0, 0.0, 99.0], device="cuda")  # it sees nothing
+    for turn in range(4):
+        args["view"] = views.roll(turn, 0).contiguous()
+        expected, saved = in_steps(args, ("color", "radii"))
+        calls.clear()
+        out, drawn = gsplat_c.rasterize_forward(outputs=("color", "radii"), **args)
+        assert "gsc_raster_draw" in calls and "gsc_raster_render" not in calls
+        assert torch.equal(out.color, expected.color) and torch.equal(out.radii, expected.radii)
+        assert drawn.pairs == saved.pairs
+        found, wanted = (gradients(s, args, out.color) for s in (drawn, saved))
+        for name in ("means", "opacities", "scales", "rotations", "sh"):
+            a, b = getattr(found, name), getattr(wanted, name)
+            assert torch.allclose(a, b, rtol=1e-5, atol=1e-6 * float(b.abs().max())), name
+
+
+@pytest.mark.parametrize("cameras", [32, 33, 70])
+def test_more_cameras_than_one_report_tells_of(cameras):
+    args = scene(300, cameras=cameras)
+    expected = torch.stack([in_steps({**args, "view": args["view"][c],
+                                      "intrinsics": args["intrinsics"][c]}, ("color",))[0].color
+                            for c in range(cameras)])
+    for _ in range(2):
+        assert torch.equal(gsplat_c.rasterize(**args).color, expected)
+        assert torch.equal(gsplat_c.rasterize_forward(**args)[0].color, expected)
 
 
 def requested_bytes():

@@ -6,6 +6,7 @@ import torch
 from conftest import relative, to_cuda
 from oracle import mute, steady
 from scenes import cases
+from steps import INFO_FIELDS
 
 import gsplat_c
 
@@ -97,6 +98,56 @@ def test_bands_have_the_same_bits(name):
                                               **args)
         for output in outputs:
             assert torch.equal(getattr(whole, output), getattr(bands, output)), (limit, output)
+
+
+PER_CAMERA = ("view", "intrinsics", "colors", "background")
+
+
+def one_camera(args, index):
+    return {k: v[index] if k in PER_CAMERA else v for k, v in args.items()}
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+@pytest.mark.parametrize("name", ["cameras", "camera_colors"])
+def test_lists_of_cameras_in_rooms_in_one_and_in_bands(name, deterministic):
+    """As drawn one by one, and their gradients summed: whether backward finds the lists of each
+    camera or makes them again."""
+    args, outputs = CASES[name]
+    args = {**to_cuda(args), "deterministic": deterministic}
+    wrt = [k for k in INPUTS if k in args and k != "view"]
+    singles, expected = [], dict.fromkeys(wrt, 0)
+    count = len(args["view"])
+    given = None
+    for c in range(count):
+        own = one_camera(args, c)
+        out, saved = gsplat_c.rasterize_forward(outputs=outputs, **own)
+        if given is None:
+            one = torch.linspace(-1, 1, out.color.numel(), device="cuda").reshape(out.color.shape)
+            given = torch.stack([one * (k + 1) for k in range(count)])
+        grads = gsplat_c.rasterize_backward(saved, wrt=wrt, grad_color=given[c], **own)
+        singles.append(out)
+        for key in wrt:
+            value = getattr(grads, key).double()
+            if key in PER_CAMERA:
+                value = torch.stack([value if k == c else 0 * value for k in range(count)])
+            expected[key] = expected[key] + value
+    kept = gsplat_c.rasterize_forward(max_intersections_bytes=1 << 40, **args)[1]
+    whole = kept.intersections.numel()
+    first = None
+    for limit in (None, whole, whole - 1, whole - 256, whole - 8192, 0):
+        out, saved = gsplat_c.rasterize_forward(outputs=outputs, max_intersections_bytes=limit,
+                                                **args)
+        assert limit is None or saved.intersections.numel() == max(
+            limit, saved.info[INFO_FIELDS.index("intersections_min_bytes")])
+        for output in outputs:
+            alone = torch.stack([getattr(single, output) for single in singles])
+            assert torch.equal(getattr(out, output), alone), (limit, output)
+        grads = gsplat_c.rasterize_backward(saved, wrt=wrt, grad_color=given, **args)
+        first = grads if first is None else first
+        for key in wrt:
+            assert relative(getattr(grads, key), expected[key]) < 1e-5, (limit, key)
+            if deterministic and limit and limit >= whole - 256:  # no bands
+                assert torch.equal(getattr(grads, key), getattr(first, key)), (limit, key)
 
 
 @pytest.mark.parametrize("field", ["means", "scales", "rotations", "opacities", "sh"])

@@ -60,8 +60,8 @@ class Memory:
 
 
 def scene(variant, seed=1):
-    count, channels, cameras = 700, 4 if variant == "channels" else 3, 2
-    args = {**gaussians(count, seed), **camera(150, 90, cameras if variant == "cameras" else 1)}
+    count, channels = 700, 4 if variant == "channels" else 3
+    args = {**gaussians(count, seed), **camera(150, 90, 2 if "cameras" in variant else 1)}
     rng = np.random.default_rng(seed)
     args["colors"] = rng.random((count, channels)).astype(np.float32)
     args["background"] = rng.random(channels).astype(np.float32)
@@ -76,7 +76,7 @@ class Victim:
         self.host = scene(variant)
         self.args = {k: new(v.shape, data=v) if isinstance(v, np.ndarray) else v
                      for k, v in self.host.items()}
-        lead = (2,) if variant == "cameras" else ()
+        lead = (2,) if "cameras" in variant else ()
         channels = self.host["colors"].shape[1]
         image = (*lead, channels, self.host["height"], self.host["width"])
         self.color = new(image)
@@ -88,6 +88,8 @@ class Victim:
         size = info["intersections_bytes"]
         if variant == "bands":
             size = max(size // 4, info["intersections_min_bytes"])
+        elif variant == "cameras in one room":
+            size -= 256
         self.lists = new((size,), "uint8")
         scratch = max(info["forward_scratch_bytes"], info["backward_scratch_bytes"])
         self.scratch = new((scratch,), "uint8")
