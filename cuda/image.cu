@@ -124,17 +124,48 @@ extern "C" __global__ void __launch_bounds__(GSC__TOTAL_BLOCK)
     args.shares->window = windows != 0 ? 1 / (windows * args.channels) : 0;
 }
 
-extern "C" __global__ void __launch_bounds__(GSC__TOTAL_BLOCK)
+/* All sums go through the threads together: what they wait for is latency. */
+extern "C" __global__ void __launch_bounds__(GSC__IMAGE_TOTAL_BLOCK)
     gsc_image_total(const __grid_constant__ gsc_k_image_total args) {
     gsc__begin_kernel();
-    __shared__ double warps[32];
+    enum { BLOCK = GSC__IMAGE_TOTAL_BLOCK, WARPS = BLOCK / 32, BATCH = 4 };
+    __shared__ double warps[GSC__IMAGE_SUMS][WARPS];
+    const gsc__gpu_image_shares shares = args.device_shares ? *args.device_shares : args.shares;
     double sums[GSC__IMAGE_SUMS] = {0, 0, 0};
 #pragma unroll 1
-    for (int64_t i = threadIdx.x; i < args.blocks; i += GSC__TOTAL_BLOCK)
-        for (int k = 0; k < GSC__IMAGE_SUMS; ++k) sums[k] += args.sums[i * GSC__IMAGE_SUMS + k];
-    for (int k = 0; k < GSC__IMAGE_SUMS; ++k) sums[k] = gsc__block_sum(sums[k], warps);
-    if (threadIdx.x) return;
-    const gsc__gpu_image_shares shares = args.device_shares ? *args.device_shares : args.shares;
+    for (int64_t first = threadIdx.x; first < args.blocks; first += BATCH * BLOCK) {
+        double batch[BATCH][GSC__IMAGE_SUMS];
+#pragma unroll
+        for (int i = 0; i < BATCH; ++i) {
+            const int64_t block = first + i * BLOCK;
+#pragma unroll
+            for (int k = 0; k < GSC__IMAGE_SUMS; ++k)
+                batch[i][k] = block < args.blocks ? args.sums[block * GSC__IMAGE_SUMS + k] : 0.0;
+        }
+#pragma unroll
+        for (int i = 0; i < BATCH; ++i)
+#pragma unroll
+            for (int k = 0; k < GSC__IMAGE_SUMS; ++k) sums[k] += batch[i][k];
+    }
+#pragma unroll
+    for (int step = 16; step > 0; step /= 2)
+#pragma unroll
+        for (int k = 0; k < GSC__IMAGE_SUMS; ++k)
+            sums[k] += __shfl_down_sync(GSC__ALL_LANES, sums[k], step);
+    const uint32_t lane = gsc__lane();
+#pragma unroll
+    for (int k = 0; k < GSC__IMAGE_SUMS; ++k)
+        if (lane == 0) warps[k][threadIdx.x >> 5] = sums[k];
+    __syncthreads();
+    if (threadIdx.x >= 32) return;
+    /* WARPS lanes for each sum. */
+    double sum = lane < GSC__IMAGE_SUMS * WARPS ? warps[lane / WARPS][lane % WARPS] : 0.0;
+#pragma unroll
+    for (int step = WARPS / 2; step > 0; step /= 2)
+        sum += __shfl_down_sync(GSC__ALL_LANES, sum, step);
+#pragma unroll
+    for (int k = 0; k < GSC__IMAGE_SUMS; ++k) sums[k] = __shfl_sync(GSC__ALL_LANES, sum, k * WARPS);
+    if (lane > 0) return;
     const double l1 = sums[0] * shares.pixel, l2 = sums[1] * shares.pixel;
     const double ssim = sums[2] * shares.window;
     if (args.mean) *args.mean = (float)ssim;

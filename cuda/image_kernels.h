@@ -87,6 +87,9 @@ typedef struct gsc_k_mask_total {
     gsc__gpu_image_shares *shares;
 } gsc_k_mask_total;
 
+/* Eight warps: a lane of one adds up one sum of one warp. */
+#define GSC__IMAGE_TOTAL_BLOCK 256
+
 /* One block: adds the blocks' sums, in order; outputs are NULL if not wanted. */
 typedef struct gsc_k_image_total {
     const double *sums; /* [blocks, GSC__IMAGE_SUMS] */

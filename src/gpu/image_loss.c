@@ -92,7 +92,7 @@ static gsc_status run_loss(gsc_context *context, const gsc__image_loss *loss,
                                      .loss = loss->loss,
                                      .parts = loss->parts};
     if (!loss->loss && !loss->parts) return GSC_OK;
-    return LAUNCH(image_total, 1, GSC__TOTAL_BLOCK, total);
+    return LAUNCH(image_total, 1, GSC__IMAGE_TOTAL_BLOCK, total);
 }
 
 /* The sums of the mask stay on the device: later kernels divide by them there. */

@@ -37,7 +37,7 @@ gsc_status gsc__gpu_ssim_forward(gsc_context *context, const gsc__ssim *ssim, vo
     gsc_status status = gsc__gpu_image_pass_run(context, &pass, stream, function);
     const gsc_k_image_total total = {
         .sums = pass.sums, .blocks = blocks, .shares = pass.shares, .mean = ssim->mean};
-    if (status == GSC_OK) status = LAUNCH(image_total, 1, GSC__TOTAL_BLOCK, total);
+    if (status == GSC_OK) status = LAUNCH(image_total, 1, GSC__IMAGE_TOTAL_BLOCK, total);
     gsc__context_release(context, memory, bytes, stream);
     return status;
 }
