@@ -6,10 +6,11 @@
 
 /* A block works on a tile of one plane: a thread per column of pixels, its margins
  * included, then a thread per GSC__SSIM_COLUMNS columns of one of GSC__SSIM_ROWS rows. */
-#define GSC__SSIM_BLOCK 128
+#define GSC__SSIM_BLOCK 256
+#define GSC__SSIM_GRAD_BLOCK 128 /* with a gradient, or with another window than the usual */
 #define GSC__SSIM_ROWS 8
 #define GSC__SSIM_COLUMNS 8
-#define GSC__SSIM_RESIDENT 5      /* blocks of a multiprocessor at once: registers for these */
+#define GSC__SSIM_RESIDENT 2      /* blocks of a multiprocessor at once: registers for these */
 #define GSC__SSIM_GRAD_RESIDENT 3 /* the same with a gradient */
 #define GSC__SSIM_RADIUS 5        /* of the window with kernels of its own */
 #define GSC__SSIM_RADIUS_MAX 16

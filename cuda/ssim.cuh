@@ -5,10 +5,8 @@
 
 #include "image.cuh"
 
-#define BLOCK GSC__SSIM_BLOCK
 #define ROWS GSC__SSIM_ROWS
 #define COLUMNS GSC__SSIM_COLUMNS
-#define GROUPS (BLOCK / ROWS) /* of COLUMNS columns in a row */
 #define ALL_COLUMNS 0xffu
 
 /* What is filtered at a pixel: x, y, x^2 + y^2, x y; or the derivatives by x, by
@@ -16,13 +14,15 @@
 #define FIELDS 4
 #define PARTIALS 3
 
-/* A row of shared memory has a float4 of fields for each column, and a gap behind every
- * eight: threads that read neighbouring eights then use different banks.  Results beyond
- * the last one read the places behind the row. */
-#define PLACES (BLOCK + BLOCK / COLUMNS)
-#define ROWS_PLACES (ROWS * PLACES + COLUMNS)
+/* A row of shared memory has a float4 of fields for each of a block's columns, and a gap
+ * behind every eight: threads that read neighbouring eights then use different banks.
+ * Results beyond the last one read the places behind the row. */
+#define PLACES(block) ((block) + (block) / COLUMNS)
+#define ROWS_PLACES(block) (ROWS * PLACES(block) + COLUMNS)
+/* Where a thread begins that filters rows: block / ROWS threads make a row's PLACES. */
+#define LINE(thread) ((COLUMNS + 1) * (thread))
 
-static __device__ __forceinline__ int place_of(int column) {
+static __device__ __forceinline__ uint32_t place_of(uint32_t column) {
     return column + column / COLUMNS;
 }
 
@@ -46,13 +46,12 @@ static __device__ __forceinline__ float push(const gsc_k_ssim &args, column_filt
     return result;
 }
 
-/* The filter along a row for COLUMNS neighbours. */
+/* The filter along a row for COLUMNS neighbours, whose windows begin at places from line on. */
 template <int radius, int count>
 static __device__ __forceinline__ void filter_row(const gsc_k_ssim &args, const float4 *line,
-                                                  int group, float (*out)[FIELDS]) {
+                                                  float (*out)[FIELDS]) {
     constexpr int unroll = radius < 0 ? 1 : COLUMNS + 2 * radius;
     const int last = 2 * (radius < 0 ? args.radius : radius);
-    line += place_of(COLUMNS * group);
 #pragma unroll
     for (int o = 0; o < COLUMNS; ++o)
 #pragma unroll
@@ -108,47 +107,82 @@ static __device__ __forceinline__ type *pixel_at(const gsc__gpu_pixels &image, c
     return plane + ((index)y * (index)image.strides[2] + (index)x * (index)image.strides[3]);
 }
 
-/* Rows y, y + step, .. of a column; zero outside the image. */
+/* A value of which the compiler knows nothing: rows then follow each other by one
+ * instruction, where it would compute the multiples of a known distance. */
+static __device__ __forceinline__ int32_t opaque(int32_t value) {
+    asm("" : "+r"(value));
+    return value;
+}
+static __device__ __forceinline__ int64_t opaque(int64_t value) {
+    return value;
+}
+
+/* Rows y, y + step, .. of column x as they lie in memory, bits of floats or bytes; zero
+ * outside the image.  from: where row y would be; moves on to the row behind the last.
+ * inside: the columns of all threads of the warp are in the image. */
 template <class index>
-static __device__ __forceinline__ void load_column(const gsc_k_ssim &args,
-                                                   const gsc__gpu_pixels &image, const tile &t,
-                                                   int y, int step, int x, float *out) {
+static __device__ __forceinline__ void
+fetch_column(const gsc_k_ssim &args, const gsc__gpu_pixels &image, int y, int step, int x,
+             bool inside, const void *&from, uint32_t *out) {
+    const index next = (index)step * (index)image.strides[2];
     const bool column_exists = (uint32_t)x < (uint32_t)args.width;
-    const int64_t next = step * image.strides[2];
     if (image.bytes) {
-        const uint8_t *from = pixel_at<const uint8_t, index>(image, t, y, x);
-        uint8_t bytes[ROWS];
+        const uint8_t *at = (const uint8_t *)from;
 #pragma unroll
-        for (int k = 0; k < ROWS; ++k, from += next) {
+        for (int k = 0; k < ROWS; ++k, at += opaque(next)) {
             const bool row_exists = (uint32_t)(y + k * step) < (uint32_t)args.height;
-            bytes[k] = column_exists && row_exists ? *from : 0;
+            out[k] = column_exists && row_exists ? *at : 0;
         }
-#pragma unroll
-        for (int k = 0; k < ROWS; ++k) out[k] = gsc__from_byte(bytes[k]);
+        from = (const uint8_t *)from + opaque(ROWS * next);
         return;
     }
-    const float *from = pixel_at<const float, index>(image, t, y, x);
+    const uint32_t *at = (const uint32_t *)from;
+    if (inside && y >= 0 && y + (ROWS - 1) * step < args.height) {
 #pragma unroll
-    for (int k = 0; k < ROWS; ++k, from += next) {
-        const bool row_exists = (uint32_t)(y + k * step) < (uint32_t)args.height;
-        out[k] = column_exists && row_exists ? *from : 0.0f;
+        for (int k = 0; k < ROWS; ++k, at += opaque(next)) out[k] = *at;
+    } else {
+#pragma unroll
+        for (int k = 0; k < ROWS; ++k, at += opaque(next)) {
+            const bool row_exists = (uint32_t)(y + k * step) < (uint32_t)args.height;
+            out[k] = column_exists && row_exists ? *at : 0;
+        }
     }
+    from = (const uint32_t *)from + opaque(ROWS * next);
+}
+
+/* Where a column begins at row y. */
+template <class index>
+static __device__ __forceinline__ const void *column_at(const gsc__gpu_pixels &image, const tile &t,
+                                                        int y, int x) {
+    if (image.bytes) return pixel_at<const uint8_t, index>(image, t, y, x);
+    return pixel_at<const float, index>(image, t, y, x);
+}
+
+/* Makes the pixels that were fetched floats. */
+static __device__ __forceinline__ void decode_column(const gsc__gpu_pixels &image, uint32_t *bits) {
+    if (!image.bytes) return;
+#pragma unroll
+    for (int k = 0; k < ROWS; ++k) bits[k] = __float_as_uint(gsc__from_byte((uint8_t)bits[k]));
 }
 
 /* What images are shifted by, x first: the mean of some of the tile's pixels; 0 if that is
  * no number, so that a NaN spoils only the windows that see it. */
-template <class index>
+template <int block, class index>
 static __device__ __forceinline__ void find_levels(const gsc_k_ssim &args, const tile &t,
                                                    float *levels) {
-    __shared__ float sums[2][BLOCK / 32];
+    __shared__ float sums[2][block / 32];
     const int step = max((t.y1 - t.y0) / ROWS, 1), x = t.x0 + (int)threadIdx.x;
     const int rows = min((args.height - t.y0 + step - 1) / step, ROWS);
 #pragma unroll 1
     for (int i = 0; i < 2; ++i) {
-        float pixels[ROWS], sum = 0.0f;
-        load_column<index>(args, i ? args.target : args.image, t, t.y0, step, x, pixels);
+        const gsc__gpu_pixels &image = i ? args.target : args.image;
+        const void *from = column_at<index>(image, t, t.y0, x);
+        uint32_t bits[ROWS];
+        float sum = 0.0f;
+        fetch_column<index>(args, image, t.y0, step, x, false, from, bits);
+        decode_column(image, bits);
 #pragma unroll
-        for (int k = 0; k < ROWS; ++k) sum += pixels[k];
+        for (int k = 0; k < ROWS; ++k) sum += __uint_as_float(bits[k]);
         sum = gsc__warp_sum(x < t.x1 ? sum : 0.0f);
         if (gsc__lane() == 0) sums[i][threadIdx.x >> 5] = sum;
     }
@@ -156,25 +190,27 @@ static __device__ __forceinline__ void find_levels(const gsc_k_ssim &args, const
     if (threadIdx.x >= 2) return;
     float sum = 0.0f;
 #pragma unroll
-    for (int k = 0; k < BLOCK / 32; ++k) sum += sums[threadIdx.x][k];
+    for (int k = 0; k < block / 32; ++k) sum += sums[threadIdx.x][k];
     sum /= (float)(rows * (t.x1 - t.x0));
     levels[threadIdx.x] = isfinite(sum) ? sum : 0.0f;
 }
 
-template <class index>
+static __device__ __forceinline__ void find_upstream(const gsc_k_ssim &args, float *upstream) {
+    gsc__upstream(args.coefficients, args.device_shares ? *args.device_shares : args.shares,
+                  args.grad_mean ? *args.grad_mean : 1.0, upstream);
+}
+
+template <int block, bool gradient, class index>
 static __device__ __forceinline__ void start_tile(const gsc_k_ssim &args, tile &t) {
     __shared__ float upstream[GSC__IMAGE_SUMS], levels[2];
-    if (threadIdx.x == 0) {
-        gsc__upstream(args.coefficients, args.device_shares ? *args.device_shares : args.shares,
-                      args.grad_mean ? *args.grad_mean : 1.0, upstream);
-    }
+    if (gradient && threadIdx.x == 0) find_upstream(args, upstream);
     __syncwarp();
-    find_levels<index>(args, t, levels);
+    find_levels<block, index>(args, t, levels);
     __syncthreads();
     t.level_x = levels[0];
     t.level_y = levels[1];
 #pragma unroll
-    for (int k = 0; k < GSC__IMAGE_SUMS; ++k) t.upstream[k] = upstream[k];
+    for (int k = 0; k < (gradient ? GSC__IMAGE_SUMS : 0); ++k) t.upstream[k] = upstream[k];
 }
 
 /* ------------------------------------------------------------------ rows of 8 */

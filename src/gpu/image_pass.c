@@ -9,11 +9,28 @@
 /* --------------------------------------------------------------------- tiles */
 
 typedef struct tile_plan {
+    uint32_t block; /* its threads */
     int32_t width, height, columns, rows;
 } tile_plan;
 
 static int32_t divide_up(int32_t a, int32_t b) {
     return (int32_t)(((int64_t)a + b - 1) / b);
+}
+
+/* 32 bits hold the offsets within a plane, with the margins of tiles around it. */
+static bool is_small(const gsc__gpu_image_pass *pass, const gsc__image *image) {
+    const int64_t limit = INT32_MAX / 2, rows = (int64_t)pass->height + GSC__SSIM_BLOCK,
+                  columns = (int64_t)pass->width + GSC__SSIM_BLOCK;
+    if (!image->data) return true;
+    const int64_t row = llabs(image->strides[2]), column = llabs(image->strides[3]);
+    return row <= limit / rows && column <= limit / columns;
+}
+
+/* For the kernels of the usual window. */
+static bool is_usual(const gsc__gpu_image_pass *pass) {
+    return pass->window->size / 2 == GSC__SSIM_RADIUS && is_small(pass, &pass->image) &&
+           is_small(pass, &pass->target) && is_small(pass, &pass->weight) &&
+           is_small(pass, &pass->grad_image);
 }
 
 /* Tiles are as wide as a block's columns allow, of a multiple of four columns so that rows
@@ -22,11 +39,12 @@ static int32_t divide_up(int32_t a, int32_t b) {
  * its last step.  The plan does not depend on the device, so neither do results. */
 static tile_plan plan_tiles(const gsc__gpu_image_pass *pass) {
     enum { PROCESSORS = 132, HIGHEST = 256 };
-    const int64_t slots =
-        PROCESSORS * (pass->differentiate ? GSC__SSIM_GRAD_RESIDENT : GSC__SSIM_RESIDENT);
+    const bool value = is_usual(pass) && !pass->differentiate;
+    const int32_t block = value ? GSC__SSIM_BLOCK : GSC__SSIM_GRAD_BLOCK;
+    const int64_t slots = PROCESSORS * (value ? GSC__SSIM_RESIDENT : GSC__SSIM_GRAD_RESIDENT);
     const int32_t reach = pass->window->size / 2 * (pass->differentiate ? 2 : 1);
-    const int32_t widest = (GSC__SSIM_BLOCK - 2 * reach) / 4 * 4;
-    tile_plan plan = {.columns = divide_up(pass->width, widest)};
+    const int32_t widest = (block - 2 * reach) / 4 * 4;
+    tile_plan plan = {.block = (uint32_t)block, .columns = divide_up(pass->width, widest)};
     plan.width = divide_up(divide_up(pass->width, plan.columns), 4) * 4;
     plan.columns = divide_up(pass->width, plan.width);
     const int64_t strips = (int64_t)pass->batch * pass->channels * plan.columns;
@@ -112,22 +130,6 @@ static gsc_status run_points(gsc_context *context, const gsc__gpu_image_pass *pa
     return LAUNCH(image_points, blocks, GSC__POINTS_BLOCK, args);
 }
 
-/* 32 bits hold the offsets within a plane, with the margins of tiles around it. */
-static bool is_small(const gsc__gpu_image_pass *pass, const gsc__image *image) {
-    const int64_t limit = INT32_MAX / 2, rows = (int64_t)pass->height + GSC__SSIM_BLOCK,
-                  columns = (int64_t)pass->width + GSC__SSIM_BLOCK;
-    if (!image->data) return true;
-    const int64_t row = llabs(image->strides[2]), column = llabs(image->strides[3]);
-    return row <= limit / rows && column <= limit / columns;
-}
-
-/* For the kernels of the usual window. */
-static bool is_usual(const gsc__gpu_image_pass *pass) {
-    return pass->window->size / 2 == GSC__SSIM_RADIUS && is_small(pass, &pass->image) &&
-           is_small(pass, &pass->target) && is_small(pass, &pass->weight) &&
-           is_small(pass, &pass->grad_image);
-}
-
 gsc_status gsc__gpu_image_pass_run(gsc_context *context, const gsc__gpu_image_pass *pass,
                                    void *stream, const char *function) {
     uint32_t blocks = 0;
@@ -159,7 +161,7 @@ gsc_status gsc__gpu_image_pass_run(gsc_context *context, const gsc__gpu_image_pa
                        .sums = pass->sums};
     memcpy(args.weights, pass->window->weights, sizeof args.weights);
     memcpy(args.coefficients, pass->coefficients, sizeof args.coefficients);
-    if (!is_usual(pass)) return LAUNCH(ssim_any, blocks, GSC__SSIM_BLOCK, args);
-    if (pass->differentiate) return LAUNCH(ssim_grad, blocks, GSC__SSIM_BLOCK, args);
-    return LAUNCH(ssim, blocks, GSC__SSIM_BLOCK, args);
+    if (!is_usual(pass)) return LAUNCH(ssim_any, blocks, plan.block, args);
+    if (pass->differentiate) return LAUNCH(ssim_grad, blocks, plan.block, args);
+    return LAUNCH(ssim, blocks, plan.block, args);
 }
