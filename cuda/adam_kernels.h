@@ -1,4 +1,4 @@
-/* Argument struct of Adam's kernel, see kernels.h. */
+/* Argument structs of Adam's kernels, see kernels.h. */
 #ifndef GSC_ADAM_KERNELS_H
 #define GSC_ADAM_KERNELS_H
 
@@ -7,6 +7,8 @@
 #define GSC__ADAM_BLOCK 256
 #define GSC__ADAM_PIECE 1024 /* elements of a block, four to a thread */
 #define GSC__ADAM_GROUPS 16  /* that one launch takes */
+#define GSC__ADAM_ROWS 256   /* of a block at most, where visible ones are stepped */
+#define GSC__ADAM_ROOM 16384 /* elements that a block has of them at most */
 
 /* What is the same for all elements of a group. */
 typedef struct gsc__gpu_adam_constants {
@@ -21,7 +23,7 @@ typedef struct gsc__gpu_adam_constants {
 typedef struct gsc__gpu_adam_group {
     float *parameter, *moment1, *moment2; /* [count] */
     const float *gradient;                /* [count] */
-    int64_t count, row_size;
+    int64_t count;
     uint32_t block_end; /* blocks of this group and of those before it */
     int32_t vectors;    /* all four aligned to 16 bytes */
     gsc__gpu_adam_constants constants;
@@ -30,8 +32,28 @@ typedef struct gsc__gpu_adam_group {
 /* A thread per four elements. */
 typedef struct gsc_k_adam {
     gsc__gpu_adam_group groups[GSC__ADAM_GROUPS];
-    const void *visible;          /* [rows] or NULL: every row */
-    int32_t visible_bytes, count; /* of an element; of groups */
+    int32_t count; /* of groups */
 } gsc_k_adam;
+
+/* Neighbouring columns of a group: all of them, or GSC__ADAM_ROOM and a rest if it is wider. */
+typedef struct gsc__gpu_adam_columns {
+    float *parameter, *moment1, *moment2; /* [rows, row_size], from the first column on */
+    const float *gradient;
+    int64_t row_size;
+    uint32_t width;      /* columns */
+    uint32_t reciprocal; /* 2^31 / width, rounded up */
+    gsc__gpu_adam_constants constants;
+} gsc__gpu_adam_columns;
+
+/* `slices` blocks share the visible ones of `block_rows` rows, of all columns. */
+typedef struct gsc_k_adam_rows {
+    gsc__gpu_adam_columns columns[GSC__ADAM_GROUPS];
+    const void *visible; /* [rows] */
+    int64_t rows;
+    int32_t visible_bytes; /* of an element */
+    uint32_t count;        /* of columns */
+    uint32_t block_rows;   /* at most GSC__ADAM_ROWS; 1 if a group is wider than GSC__ADAM_ROOM */
+    uint32_t slices;
+} gsc_k_adam_rows;
 
 #endif

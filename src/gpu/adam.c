@@ -6,6 +6,8 @@
 
 static const char function[] = "adam_step";
 
+enum { BLOCKS = 1024, FEWEST_ROWS = 16 /* that blocks are given less rows for, and how few */ };
+
 gsc__gpu_adam_constants gsc__gpu_adam_constants_of(const gsc__adam_group *group) {
     double correction1 = 1, correction2 = 1;
     if (group->step > 0) {
@@ -24,6 +26,8 @@ gsc__gpu_adam_constants gsc__gpu_adam_constants_of(const gsc__adam_group *group)
         .epsilon = (float)group->epsilon};
 }
 
+/* ------------------------------------------------------------------- every row */
+
 static gsc__gpu_adam_group group_args(const gsc__adam_group *group) {
     return (gsc__gpu_adam_group){
         .parameter = group->parameter,
@@ -31,22 +35,19 @@ static gsc__gpu_adam_group group_args(const gsc__adam_group *group) {
         .moment2 = group->moment2,
         .gradient = group->gradient,
         .count = group->rows * group->row_size,
-        .row_size = group->row_size,
         .vectors = gsc__gpu_is_aligned(group->parameter) && gsc__gpu_is_aligned(group->moment1) &&
                    gsc__gpu_is_aligned(group->moment2) && gsc__gpu_is_aligned(group->gradient),
         .constants = gsc__gpu_adam_constants_of(group)};
 }
 
 /* Launches of at most GSC__ADAM_GROUPS groups and INT32_MAX blocks. */
-gsc_status gsc__gpu_adam_step(gsc_context *context, const gsc__adam_group *groups, int32_t count,
-                              const gsc__visible_rows *visible, void *stream) {
+static gsc_status step_all(gsc_context *context, const gsc__adam_group *groups, int32_t count,
+                           void *stream) {
     gsc_k_adam args;
     int32_t next = 0;
     while (next < count) {
         int64_t end = 0;
         memset(&args, 0, sizeof args);
-        args.visible = visible->data;
-        args.visible_bytes = visible->bytes;
         for (; next < count && args.count < GSC__ADAM_GROUPS; ++next) {
             const int64_t elements = groups[next].rows * groups[next].row_size;
             const int64_t blocks = (elements + GSC__ADAM_PIECE - 1) / GSC__ADAM_PIECE;
@@ -65,4 +66,74 @@ gsc_status gsc__gpu_adam_step(gsc_context *context, const gsc__adam_group *group
                                  sizeof args, stream, function));
     }
     return GSC_OK;
+}
+
+/* ---------------------------------------------------------------- visible rows */
+
+static gsc__gpu_adam_columns columns_args(const gsc__adam_group *group, int64_t first,
+                                          uint32_t width) {
+    return (gsc__gpu_adam_columns){.parameter = group->parameter + first,
+                                   .moment1 = group->moment1 + first,
+                                   .moment2 = group->moment2 + first,
+                                   .gradient = group->gradient + first,
+                                   .row_size = group->row_size,
+                                   .width = width,
+                                   .reciprocal = ((1u << 31) + width - 1) / width,
+                                   .constants = gsc__gpu_adam_constants_of(group)};
+}
+
+/* Blocks have fewer rows where these are wide, and where there are few of them, which would
+ * leave most of a device idle.  row_elements: of all columns. */
+static gsc_status launch_rows(gsc_context *context, gsc_k_adam_rows *args, int64_t row_elements,
+                              void *stream) {
+    uint32_t rows = GSC__ADAM_ROWS;
+    for (uint32_t i = 0; i < args->count; ++i)
+        if (args->columns[i].row_size > GSC__ADAM_ROOM) rows = 1;
+    while (rows > 1 && rows * row_elements > GSC__ADAM_ROOM) rows /= 2;
+    while (rows > FEWEST_ROWS && args->rows / rows < BLOCKS) rows /= 2;
+    const int64_t slices = (rows * row_elements + GSC__ADAM_ROOM - 1) / GSC__ADAM_ROOM;
+    const int64_t blocks = (args->rows + rows - 1) / rows;
+    if (blocks > INT32_MAX / slices) {
+        return gsc__fail(GSC_ERROR_OVERFLOW, "%s: visible has %lld rows, expected at most %lld",
+                         function, (long long)args->rows, (long long)(INT32_MAX / slices * rows));
+    }
+    args->block_rows = rows;
+    args->slices = (uint32_t)slices;
+    return gsc__gpu_launch(context, GSC__KERNEL_adam_rows, (uint32_t)(blocks * slices),
+                           GSC__ADAM_BLOCK, args, sizeof *args, stream, function);
+}
+
+/* Launches of at most GSC__ADAM_GROUPS groups, or of that many parts of wide ones.  Groups
+ * without elements have no rows, all others as many as the mask. */
+static gsc_status step_visible(gsc_context *context, const gsc__adam_group *groups, int32_t count,
+                               const gsc__visible_rows *visible, void *stream) {
+    gsc_k_adam_rows args;
+    int64_t column = 0;
+    int32_t next = 0;
+    while (next < count) {
+        int64_t row_elements = 0;
+        memset(&args, 0, sizeof args);
+        args.visible = visible->data;
+        args.visible_bytes = visible->bytes;
+        while (next < count && args.count < GSC__ADAM_GROUPS) {
+            const gsc__adam_group *group = &groups[next];
+            const int64_t left = group->rows > 0 ? group->row_size - column : 0;
+            const int64_t width = left < GSC__ADAM_ROOM ? left : GSC__ADAM_ROOM;
+            if (width > 0) {
+                args.rows = group->rows;
+                args.columns[args.count++] = columns_args(group, column, (uint32_t)width);
+                row_elements += width;
+            }
+            column = width < left ? column + width : 0;
+            if (column == 0) ++next;
+        }
+        if (args.count > 0) GSC__TRY(launch_rows(context, &args, row_elements, stream));
+    }
+    return GSC_OK;
+}
+
+gsc_status gsc__gpu_adam_step(gsc_context *context, const gsc__adam_group *groups, int32_t count,
+                              const gsc__visible_rows *visible, void *stream) {
+    if (visible->data) return step_visible(context, groups, count, visible, stream);
+    return step_all(context, groups, count, stream);
 }

@@ -59,6 +59,7 @@
     X(unproject, unproject_step)        \
     X(unproject, camera_grad)           \
     X(adam, adam)                       \
+    X(adam, adam_rows)                  \
     X(image, image_points)              \
     X(image, mask_sums)                 \
     X(image, mask_total)                \
