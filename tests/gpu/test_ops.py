@@ -304,6 +304,56 @@ def test_adam_of_visible_rows(dtype, share):
     check_adam(ADAM_SHAPES, {"step": 0}, visible=visible)
 
 
+# Of one call: row sizes; and rows, which are more than a block's and not of whole ones.
+VISIBLE_CASES = {
+    "one_row": (1, (1, 2, 3, 4, 45, 48, 1000, 5000)),
+    "less_than_a_warp": (31, (1, 2, 3, 4, 45, 48, 1000, 5000)),
+    "few": (257, (1, 2, 3, 4, 45, 48, 1000, 5000)),
+    "one_float": (20011, (1,)),
+    "many": (70001, (3, 3, 45, 1, 3, 4)),
+    "most_of_a_block": (300001, (2, 48)),
+    "many_groups": (1001, (3, 1, 4, 45) * 6),
+    "wide": (3, (5, 16384, 16385, 40000, 330001, 2)),
+}
+MASKS = {
+    "none": lambda rows: rows < 0,
+    "all": lambda rows: rows >= 0,
+    "first": lambda rows: rows == 0,
+    "last": lambda rows: rows == rows.size - 1,
+    "one": lambda rows: rows == rows.size // 3,
+    "random": lambda rows: np.random.default_rng(6).random(rows.size) < 0.21,
+    "runs": lambda rows: rows // 300 % 3 != 1,
+}
+
+
+@pytest.mark.parametrize("shift", [0, 1])
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("name", VISIBLE_CASES)
+def test_adam_of_visible_rows_is_adam_of_these_alone(name, mask, shift):
+    """To the last bit; and no other row changes, nor what lies before and behind them."""
+    rows, sizes = VISIBLE_CASES[name]
+    visible = MASKS[mask](np.arange(rows))
+    rng = np.random.default_rng(7)
+    names = ("parameter", "gradient", "moment1", "moment2")
+    options = {"lr": 0.01, "weight_decay": 0.1, "step": 3}
+    memory = [{n: rng.random(rows * size + 8, dtype=np.float32) for n in names} for size in sizes]
+
+    def inner(array, size):
+        return array[shift:shift + rows * size].reshape(rows, size)
+
+    on_gpu = [{n: torch.from_numpy(a.copy()).cuda() for n, a in group.items()} for group in memory]
+    gsplat_c.adam_step([{**{n: inner(a, size) for n, a in group.items()}, **options}
+                        for group, size in zip(on_gpu, sizes)],
+                       visible=torch.from_numpy(visible).cuda())
+    alone = [{n: torch.from_numpy(inner(a, size)[visible]).cuda() for n, a in group.items()}
+             for group, size in zip(memory, sizes)]
+    gsplat_c.adam_step([{**group, **options} for group in alone])
+    for group, stepped, wanted, size in zip(memory, on_gpu, alone, sizes):
+        for n in names:
+            inner(group[n], size)[visible] = wanted[n].cpu().numpy()
+            assert np.array_equal(stepped[n].cpu().numpy(), group[n]), (size, n)
+
+
 @pytest.mark.parametrize("shift", [1, 2, 3])
 def test_adam_without_alignment(shift):
     visible = (np.random.default_rng(4).random(1000) < 0.5).astype(np.uint8)
