@@ -7,8 +7,8 @@
 #define GSC__ADAM_BLOCK 256
 #define GSC__ADAM_PIECE 1024 /* elements of a block, four to a thread */
 #define GSC__ADAM_GROUPS 16  /* that one launch takes */
-#define GSC__ADAM_ROWS 256   /* of a block at most, where visible ones are stepped */
-#define GSC__ADAM_ROOM 16384 /* elements that a block has of them at most */
+#define GSC__ADAM_ROWS 128   /* of a block at most, where visible ones are stepped */
+#define GSC__ADAM_ROOM 8192  /* elements that a block has of them at most */
 
 /* What is the same for all elements of a group. */
 typedef struct gsc__gpu_adam_constants {

@@ -3,11 +3,14 @@
 #include "args.h"
 #include "call.h"
 
-/* The caller's buffers, with a scratch of the context's allocator if one is missing. */
+/* The caller's buffers, and scratch if it is missing: of the image that info's frame will be
+ * drawn into (outputs NULL: none will), or of the context's allocator. */
 static gsc_status take_buffers(const gsc__raster_call *call, const gsc_raster_buffers *theirs,
-                               const gsc__buffer_needs *needs, gsc__raster_buffers *buffers,
+                               const gsc__buffer_needs *needs, const gsc__raster_outputs *outputs,
+                               const gsc_raster_info *info, gsc__raster_buffers *buffers,
                                gsc__scratch *scratch) {
     GSC__TRY(gsc__raster_buffers_args(&call->checker, theirs, needs, buffers));
+    if (outputs) gsc__scratch_in_color(call, outputs, info, buffers);
     return gsc__scratch_provide(scratch, call->context, call->checker.function, needs->scratch,
                                 call->stream, &buffers->scratch, &buffers->scratch_bytes);
 }
@@ -60,7 +63,7 @@ gsc_status gsc_raster_project(gsc_context *context, const gsc_raster_args *args,
     GSC__TRY(gsc__raster_outputs_args(&call.checker, &call.raster, outputs, false, &results));
     const gsc__buffer_needs needs = {.state = call.sizes.state_bytes,
                                      .scratch = call.sizes.forward_scratch_bytes};
-    GSC__TRY(take_buffers(&call, buffers, &needs, &ours, &scratch));
+    GSC__TRY(take_buffers(&call, buffers, &needs, NULL, NULL, &ours, &scratch));
     gsc_raster_info found = call.sizes;
     gsc_status status = info ? gsc__raster_project(&call, &ours, &results, &found)
                              : context->backend->raster_project(context, &call.raster, &ours,
@@ -90,7 +93,7 @@ gsc_status gsc_raster_render(gsc_context *context, const gsc_raster_args *args,
                                      .scratch = call.sizes.forward_scratch_bytes,
                                      .intersections = given.intersections_min_bytes,
                                      .uses_intersections = true};
-    GSC__TRY(take_buffers(&call, buffers, &needs, &ours, &scratch));
+    GSC__TRY(take_buffers(&call, buffers, &needs, &results, &call.sizes, &ours, &scratch));
     gsc_status status = context->backend->raster_render(context, &call.raster, &ours, &results,
                                                         &given, bytes_needed, stream);
     gsc__scratch_release(&scratch);
@@ -114,7 +117,7 @@ gsc_status gsc_raster_draw(gsc_context *context, const gsc_raster_args *args,
                                      .scratch = call.sizes.forward_scratch_bytes,
                                      .intersections = call.sizes.intersections_bytes,
                                      .uses_intersections = true};
-    GSC__TRY(take_buffers(&call, buffers, &needs, &ours, &scratch));
+    GSC__TRY(take_buffers(&call, buffers, &needs, &results, &call.sizes, &ours, &scratch));
     bool fits = false;
     gsc_status status = gsc__raster_draw(&call, &ours, &results, &given, &fits);
     gsc__scratch_release(&scratch);
@@ -143,7 +146,7 @@ gsc_status gsc_raster_backward(gsc_context *context, const gsc_raster_args *args
                                      .scratch = call.sizes.backward_scratch_bytes,
                                      .intersections = given.intersections_min_bytes,
                                      .uses_intersections = true};
-    GSC__TRY(take_buffers(&call, buffers, &needs, &ours, &scratch));
+    GSC__TRY(take_buffers(&call, buffers, &needs, NULL, NULL, &ours, &scratch));
     gsc_status status =
         context->backend->raster_backward(context, &call.raster, &ours, &given, &results, stream);
     gsc__scratch_release(&scratch);

@@ -17,14 +17,17 @@ static void release_blocks(gsc_raster_saved *saved, void *stream) {
 }
 
 /* What render needs beside the state, once the frame is counted. */
-static gsc_status provide_for_render(const gsc__raster_call *call, const gsc_raster_info *info,
-                                     gsc__raster_buffers *buffers, gsc__scratch *scratch) {
+static gsc_status provide_for_render(const gsc__raster_call *call,
+                                     const gsc__raster_outputs *outputs,
+                                     const gsc_raster_info *info, gsc__raster_buffers *buffers,
+                                     gsc__scratch *scratch) {
     GSC__TRY(gsc__alloc_intersections(call->context, info, "raster_forward: intersections",
                                       call->stream, &buffers->intersections,
                                       &buffers->intersections_bytes));
-    if (info->forward_scratch_bytes <= buffers->scratch_bytes) return GSC_OK;
+    if (scratch->owned && info->forward_scratch_bytes <= buffers->scratch_bytes) return GSC_OK;
     gsc__scratch_release(scratch);
     buffers->scratch = NULL;
+    gsc__scratch_in_color(call, outputs, info, buffers);
     return gsc__scratch_provide(scratch, call->context, "raster_forward: scratch",
                                 info->forward_scratch_bytes, call->stream, &buffers->scratch,
                                 &buffers->scratch_bytes);
@@ -37,6 +40,10 @@ static gsc_status draw_frame(const gsc__raster_call *call, const gsc__raster_out
     gsc__scratch scratch;
     bool projected, drawn;
     GSC__TRY(gsc__raster_forecast(context, &call->raster, &saved->info));
+    if (saved->info.visible > 0) {
+        buffers.intersections_bytes = saved->info.intersections_bytes; /* if there is the memory */
+        gsc__scratch_in_color(call, outputs, &saved->info, &buffers);
+    }
     GSC__TRY(gsc__scratch_provide(&scratch, context, "raster_forward: scratch",
                                   saved->info.forward_scratch_bytes, call->stream, &buffers.scratch,
                                   &buffers.scratch_bytes));
@@ -45,7 +52,7 @@ static gsc_status draw_frame(const gsc__raster_call *call, const gsc__raster_out
     if (status == GSC_OK && !projected)
         status = gsc__raster_project(call, &buffers, outputs, &saved->info);
     if (status == GSC_OK && !drawn)
-        status = provide_for_render(call, &saved->info, &buffers, &scratch);
+        status = provide_for_render(call, outputs, &saved->info, &buffers, &scratch);
     if (status == GSC_OK && !drawn)
         status = context->backend->raster_render(context, &call->raster, &buffers, outputs,
                                                  &saved->info, NULL, call->stream);

@@ -194,6 +194,9 @@ typedef struct gsc__backend {
     const char *name;
     gsc_status (*open)(gsc_context *context); /* sets context->device_data */
     void (*close)(gsc_context *context);
+    /* Forward is done with its scratch before it writes to color, but for bands and for
+     * statistics. */
+    bool writes_color_last;
     /* Memory of the device for contexts without an allocator; NULL: host memory. */
     void *(*alloc)(gsc_context *context, size_t bytes, void *stream);
     void (*free)(gsc_context *context, void *data, void *stream);

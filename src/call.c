@@ -87,6 +87,24 @@ gsc_status gsc__raster_check_expected(const gsc__raster_call *call, const gsc_ra
                      function);
 }
 
+/* The last camera's image is the last to be drawn.  Less than all intersections means bands, and
+ * so do more than positions of 32 bits can tell. */
+void gsc__scratch_in_color(const gsc__raster_call *call, const gsc__raster_outputs *outputs,
+                           const gsc_raster_info *info, gsc__raster_buffers *buffers) {
+    const gsc__raster *raster = &call->raster;
+    const size_t image = (size_t)raster->width * (size_t)raster->height * (size_t)raster->channels *
+                         sizeof *outputs->color;
+    if (buffers->scratch || !call->context->backend->writes_color_last ||
+        gsc__wants_statistics(outputs) || info->intersections > INT32_MAX ||
+        buffers->intersections_bytes < info->intersections_bytes)
+        return;
+    char *begin = (char *)outputs->color + (size_t)(raster->cameras - 1) * image;
+    const size_t skipped = (size_t)(-(uintptr_t)begin % GSC__BUFFER_ALIGNMENT);
+    if (image < skipped || image - skipped < info->forward_scratch_bytes) return;
+    buffers->scratch = begin + skipped;
+    buffers->scratch_bytes = image - skipped;
+}
+
 /* Pairs of the largest frame; info counts those of all cameras. */
 static int64_t largest_frame(const gsc__raster_call *call, const gsc_raster_info *info) {
     if (call->raster.cameras == 1) return info->intersections;

@@ -43,6 +43,10 @@ gsc_status gsc__raster_forecast(gsc_context *context, const gsc__raster *raster,
                                 gsc_raster_info *sizes);
 /* GSC_ERROR_INVALID_ARGUMENT unless info expects something. */
 gsc_status gsc__raster_check_expected(const gsc__raster_call *call, const gsc_raster_info *info);
+/* Scratch of forward in the memory of the image, where that is large enough, no part of the image
+ * is drawn by then, and buffers have none; info: of the frame. */
+void gsc__scratch_in_color(const gsc__raster_call *call, const gsc__raster_outputs *outputs,
+                           const gsc_raster_info *info, gsc__raster_buffers *buffers);
 /* Projects, with a wait for what there is, and notes that for later forecasts. */
 gsc_status gsc__raster_project(const gsc__raster_call *call, const gsc__raster_buffers *buffers,
                                const gsc__raster_outputs *outputs, gsc_raster_info *info);

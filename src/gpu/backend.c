@@ -236,6 +236,7 @@ const gsc__backend gsc__gpu_backend = {
     .name = "cuda",
     .open = open_context,
     .close = close_context,
+    .writes_color_last = true,
     .alloc = alloc_memory,
     .free = free_memory,
     .raster_sizes = gsc__gpu_raster_sizes,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ._abi import CONSTANTS
-from ._arrays import CPU
+from ._arrays import CPU, shape_of
 from ._call import Descriptor, device_word
 from ._lib import check, lib
 
@@ -17,6 +17,8 @@ INFO = Descriptor("gsc_raster_info")
 _forward, _forecast, _draw = lib.gsc_raster_forward, lib.gsc_raster_forecast, lib.gsc_raster_draw
 _project, _render = lib.gsc_raster_project, lib.gsc_raster_render
 
+_STATISTICS = frozenset(("touched", "weight_sum", "weight_count", "weight_blend",
+                         "weight_distance"))
 _TOO_SMALL = CONSTANTS["GSC_ERROR_BUFFER_TOO_SMALL"]
 # Where Descriptor.unpack() has a field.
 (_STATE_BYTES, _LISTS_BYTES, _LISTS_MIN_BYTES, _SCRATCH_BYTES, BACKWARD_SCRATCH_BYTES, _PAIRS,
@@ -50,19 +52,41 @@ class SavedRaster:
         return self.info[_PAIRS]
 
 
-def draw_once(block, handle, args, results, like, device, stream):
-    """Draws what will have no backward.  stream: the caller's, None for the framework's."""
+def draw_once(block, handle, args, results, values, like, device, stream):
+    """Draws what will have no backward.
+
+    values: the results by name.  stream: the caller's, None for the framework's.
+    """
     if device[0] == CPU or stream is not None:
         check(_forward(handle, args, results, 0, block.stream))
     else:
-        _steps(block, handle, args, results, Memory(block, like, device, True, keeps=False), None)
+        memory = Memory(block, like, device, True, _image_bytes(values), joined=3)
+        _steps(block, handle, args, results, memory, None)
 
 
-def draw_saved(block, handle, args, results, like, device, stream, limit=None):
-    """Draws; the SavedRaster.  limit: of the bytes of the lists, None for the whole frame's."""
-    memory = Memory(block, like, device, lends_scratch=stream is None)
+def draw_saved(block, handle, args, results, values, like, device, stream, limit=None,
+               joined=False):
+    """Draws; the SavedRaster.
+
+    limit: of the bytes of the lists, None for the whole frame's.  joined: state and lists may be
+    parts of one array, which spares the time of an allocation before the device has work.
+    """
+    image = 0 if device[0] == CPU else _image_bytes(values)
+    memory = Memory(block, like, device, stream is None, image, 2 if joined else 0)
     state, lists, info = _steps(block, handle, args, results, memory, limit)
+    if state is lists:
+        state, lists = memory.parts(state)
     return SavedRaster(state, lists, INFO.unpack(block, info))
+
+
+def _image_bytes(values):
+    """Of the image whose memory scratch may take, see gsc_raster_buffers; 0 if it may not."""
+    if not _STATISTICS.isdisjoint(values):
+        return 0
+    size = 4
+    for length in shape_of(values["color"])[-3:]:
+        size *= length
+    return size
 
 
 def _steps(block, handle, args, results, memory, limit):
@@ -108,12 +132,14 @@ def _list_bytes(plan, limit):
 class Memory:
     """Buffers of one call in the framework's memory, beside the means."""
 
-    __slots__ = ("_block", "_like", "_device", "_lends_scratch", "_keeps")
+    __slots__ = ("_block", "_like", "_device", "_lends_scratch", "_image", "_joined", "_parts")
 
-    def __init__(self, block, like, device, lends_scratch, keeps=True):
+    def __init__(self, block, like, device, lends_scratch, image=0, joined=0):
+        """image: bytes of an image whose memory the library takes for scratch that it is not
+        given and that fits there.  joined: how many of frame()'s arrays may be one."""
         self._block, self._like, self._device = block, like, device_word(device)
         self._lends_scratch = lends_scratch and device[0] != CPU
-        self._keeps = keeps
+        self._image, self._joined = image, joined
 
     def get(self, *sizes):
         """[uint8 array, its view] for each size, one after the other."""
@@ -121,22 +147,33 @@ class Memory:
         return block.arrays.buffers(block, self._like, self._device, sizes)
 
     def frame(self, state, lists, scratch):
-        """The same for three sizes, the last of scratch memory.  Of one array where nothing is
-        kept, which spares the time of two before the device has work."""
-        if not (self._lends_scratch and scratch):
-            return (*self.get(state, lists), None, 0)
-        if self._keeps:
-            return self.get(state, lists, scratch)
+        """The same for three sizes, the last of scratch memory."""
+        if not self._joined:
+            return (*self.get(state, lists), *self.scratch(scratch))
         block, device = self._block, self._device
         at_lists = state + -state % 256
-        at_scratch = at_lists + lists + -lists % 256
-        memory, address = block.arrays.bytes(at_scratch + scratch, self._like)
+        end = at_scratch = at_lists + lists
+        lent = self._joined > 2 and self._has_scratch(scratch)
+        if lent:
+            at_scratch += -end % 256
+            end = at_scratch + scratch
+        memory, address = block.arrays.bytes(end, self._like)
+        self._parts = (0, state), (at_lists, lists)
         return (memory, block.bytes(address, device, state),
                 memory, block.bytes(address + at_lists, device, lists),
-                memory, block.bytes(address + at_scratch, device, scratch))
+                *((memory, block.bytes(address + at_scratch, device, scratch)) if lent
+                  else self.scratch(scratch)))
+
+    def parts(self, memory):
+        """(state, lists) of an array that frame() made."""
+        return [self._block.arrays.part(memory, *part) for part in self._parts]
 
     def scratch(self, size):
-        """The same for scratch memory.  None on the CPU, and on a stream that is not the
-        framework's current one, where the library has its own; else the framework's, which may be
-        freed while the device still uses it, since it goes by streams."""
-        return self.get(size) if self._lends_scratch and size else (None, 0)
+        """The same for scratch memory; it may be freed while the device still uses it, since the
+        framework goes by streams."""
+        return self.get(size) if self._has_scratch(size) else (None, 0)
+
+    def _has_scratch(self, size):
+        """Not where the library has its own: on the CPU, on a stream that is not the framework's
+        current one, and where the image has room for it."""
+        return self._lends_scratch and 0 < size and size + 256 > self._image

@@ -154,7 +154,7 @@ def rasterize(
         args = pack_fields(block, *fields)
         frame = Frame(view, means, colors, width, height, pixel_last)
         values, results = _outputs(block, arrays, means, outputs, out, frame)
-        draw_once(block, handle, args, results, means, device, stream)
+        draw_once(block, handle, args, results, values, means, device, stream)
         return RasterOutputs(convert(arrays, values, means, out))
 
 
@@ -192,7 +192,7 @@ def rasterize_forward(
         arrays, device, handle = begin(block, like, "means", stream)
         packed = pack_fields(block, *raster_fields(**args))
         values, results = _outputs(block, arrays, like, outputs, out, Frame.of(args))
-        saved = draw_saved(block, handle, packed, results, like, device, stream,
+        saved = draw_saved(block, handle, packed, results, values, like, device, stream,
                            max_intersections_bytes)
         return RasterOutputs(convert(arrays, values, like, out)), saved
 
@@ -219,8 +219,9 @@ def draw(numbers, tensors, outputs, saves):
         args = pack_fields(block, numbers if saves else add_flags(numbers, _FORWARD_ONLY), tensors,
                            True)
         results = _OUTPUTS.pack_named(block, arrays.pack_new(block, outputs))
-        run = draw_saved if saves else draw_once
-        return run(block, handle, args, results, means, device, None)
+        if not saves:
+            return draw_once(block, handle, args, results, outputs, means, device, None)
+        return draw_saved(block, handle, args, results, outputs, means, device, None, joined=True)
 
 
 def rasterize_backward(

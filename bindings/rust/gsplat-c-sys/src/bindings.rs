@@ -292,8 +292,9 @@ descriptor!(gsc_raster_outputs);
 /// Byte buffers on the context's device: 1-D uint8, 256-byte aligned.
 /// state and intersections carry forward's results to backward, intersections what
 /// is known of each visible Gaussian besides the lists; they hold no pointers and
-/// may be moved or copied between the calls.  scratch is dead after
-/// each call; NULL: taken from the context's allocator.
+/// may be moved or copied between the calls.  scratch is dead after each call; NULL:
+/// taken from the context's allocator, or for forward on a CUDA device, where no bands and
+/// no statistics are made, from the memory of outputs->color if that is large enough.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct gsc_raster_buffers {
