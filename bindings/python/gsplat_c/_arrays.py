@@ -12,7 +12,6 @@ no framework is imported, an array's own is already there.  What adapters do:
     empty       a new array on the device of another
     bytes       uint8 memory at a multiple of 256, and its address
     buffers     the same of several sizes, with views instead of addresses
-    part        a view of so many elements of such memory
     device      (DLDeviceType, id) of an array
     is_double   whether it is float64
     stream      the framework's current stream, as DLPack and CUDA number it
@@ -83,9 +82,6 @@ class Arrays:
         recorded: the caller cares for gradients, so that inputs may require them.
         """
         return descriptor.pack_both(block, numbers, self.pack_all(block, names, values))
-
-    def part(self, memory, start, size):
-        return memory[start:start + size]
 
     def buffers(self, block, like, device, sizes):
         """[bytes(size, like), its view] for each size, one after the other; device: its word."""

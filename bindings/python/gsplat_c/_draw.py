@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ._abi import CONSTANTS
-from ._arrays import CPU, shape_of
+from ._arrays import CPU
 from ._call import Descriptor, device_word
 from ._lib import check, lib
 
@@ -33,7 +33,8 @@ class SavedRaster:
 
     Attributes:
         state: uint8 [bytes] in the framework of the means (jax: in the one that lent memory).
-        intersections: uint8 [bytes], lists of the Gaussians that each tile draws.
+        intersections: uint8 [bytes], lists of the Gaussians that each tile draws; or None where
+            they stand behind the state in the same array, from lists_begin on.
         info: the fields of gsc_raster_info, plain integers.
 
     The arrays hold no pointers: they may be copied, moved and stored.
@@ -50,6 +51,16 @@ class SavedRaster:
     def pairs(self) -> int:
         """How many pairs of a tile and a Gaussian that reaches it there are."""
         return self.info[_PAIRS]
+
+
+    @property
+    def lists_begin(self) -> int:
+        """Where in the array of the state lists begin that are there."""
+        return _next_buffer(self.info[_STATE_BYTES])
+
+
+def _next_buffer(end):
+    return end + -end % 256
 
 
 def draw_once(block, handle, args, results, values, like, device, stream):
@@ -69,24 +80,20 @@ def draw_saved(block, handle, args, results, values, like, device, stream, limit
     """Draws; the SavedRaster.
 
     limit: of the bytes of the lists, None for the whole frame's.  joined: state and lists may be
-    parts of one array, which spares the time of an allocation before the device has work.
+    one array, which spares the time of an allocation before the device has work.
     """
     image = 0 if device[0] == CPU else _image_bytes(values)
     memory = Memory(block, like, device, stream is None, image, 2 if joined else 0)
     state, lists, info = _steps(block, handle, args, results, memory, limit)
-    if state is lists:
-        state, lists = memory.parts(state)
-    return SavedRaster(state, lists, INFO.unpack(block, info))
+    return SavedRaster(state, None if lists is state else lists, INFO.unpack(block, info))
 
 
 def _image_bytes(values):
     """Of the image whose memory scratch may take, see gsc_raster_buffers; 0 if it may not."""
-    if not _STATISTICS.isdisjoint(values):
+    shape = values["color"].shape
+    if len(shape) < 3 or not _STATISTICS.isdisjoint(values):
         return 0
-    size = 4
-    for length in shape_of(values["color"])[-3:]:
-        size *= length
-    return size
+    return 4 * shape[-1] * shape[-2] * shape[-3]
 
 
 def _steps(block, handle, args, results, memory, limit):
@@ -132,7 +139,7 @@ def _list_bytes(plan, limit):
 class Memory:
     """Buffers of one call in the framework's memory, beside the means."""
 
-    __slots__ = ("_block", "_like", "_device", "_lends_scratch", "_image", "_joined", "_parts")
+    __slots__ = ("_block", "_like", "_device", "_lends_scratch", "_image", "_joined")
 
     def __init__(self, block, like, device, lends_scratch, image=0, joined=0):
         """image: bytes of an image whose memory the library takes for scratch that it is not
@@ -147,26 +154,21 @@ class Memory:
         return block.arrays.buffers(block, self._like, self._device, sizes)
 
     def frame(self, state, lists, scratch):
-        """The same for three sizes, the last of scratch memory."""
+        """The same for three sizes, the last of scratch memory; see SavedRaster where joined."""
         if not self._joined:
             return (*self.get(state, lists), *self.scratch(scratch))
         block, device = self._block, self._device
-        at_lists = state + -state % 256
+        at_lists = _next_buffer(state)
         end = at_scratch = at_lists + lists
         lent = self._joined > 2 and self._has_scratch(scratch)
         if lent:
-            at_scratch += -end % 256
+            at_scratch = _next_buffer(end)
             end = at_scratch + scratch
         memory, address = block.arrays.bytes(end, self._like)
-        self._parts = (0, state), (at_lists, lists)
         return (memory, block.bytes(address, device, state),
                 memory, block.bytes(address + at_lists, device, lists),
                 *((memory, block.bytes(address + at_scratch, device, scratch)) if lent
                   else self.scratch(scratch)))
-
-    def parts(self, memory):
-        """(state, lists) of an array that frame() made."""
-        return [self._block.arrays.part(memory, *part) for part in self._parts]
 
     def scratch(self, size):
         """The same for scratch memory; it may be freed while the device still uses it, since the

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ._abi import CONSTANTS
 from ._arrays import adapter, convert, pack, pack_output, shape_of
-from ._call import Descriptor, call
+from ._call import Descriptor, call, device_word
 from ._context import begin
 from ._draw import (
     BACKWARD_SCRATCH_BYTES,
@@ -289,9 +289,8 @@ def backward(saved, numbers, tensors, wrt, upstream, out=None, flags=0, stream=N
         memory = Memory(block, like, device, lends_scratch=stream is None)
         scratch_bytes = _backward_scratch(block, handle, packed, saved, numbers[0])
         scratch, scratch_view = memory.scratch(scratch_bytes)
-        buffers = BUFFERS.pack(
-            block, _saved_buffer(block, saved.state, "state", arrays, like),
-            _saved_buffer(block, saved.intersections, "intersections", arrays, like), scratch_view)
+        buffers = BUFFERS.pack(block, *_saved_views(block, saved, arrays, like, device),
+                               scratch_view)
         check(lib.gsc_raster_backward(handle, packed, buffers, info, grads, block.stream))
         del scratch
         return convert(arrays, values, like, out)
@@ -307,14 +306,26 @@ def _backward_scratch(block, handle, packed, saved, flags):
     return info[BACKWARD_SCRATCH_BYTES]
 
 
-def _saved_buffer(block, memory, name, arrays, like):
+def _saved_views(block, saved, arrays, like, device):
+    """Views of the state and of the lists."""
+    state = _aligned(block, saved.state, "state", arrays, like)
+    view = pack(block, state, "state")
+    if saved.intersections is not None:
+        lists = _aligned(block, saved.intersections, "intersections", arrays, like)
+        return view, pack(block, lists, "intersections")
+    begin = saved.lists_begin
+    return view, block.bytes(arrays.address(state) + begin, device_word(device),
+                             max(shape_of(state)[0] - begin, 0))
+
+
+def _aligned(block, memory, name, arrays, like):
     """A saved buffer as it is, or moved to where the library wants it if a copy lies elsewhere."""
     if adapter(memory, name).address(memory) % 256:
         moved, _ = arrays.bytes(shape_of(memory)[0], like)
         arrays.copy_into(moved, memory)
         block.keep.append(moved)
         memory = moved
-    return pack(block, memory, name)
+    return memory
 
 
 def _grad_shape(args, name):

@@ -174,9 +174,6 @@ class TorchArrays(Arrays):
         start = -address % 256
         return memory.narrow(0, start, size), address + start
 
-    def part(self, memory, start, size):
-        return memory.narrow(0, start, size)
-
     def address(self, tensor):
         return tensor.data_ptr()
 

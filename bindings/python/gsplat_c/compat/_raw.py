@@ -66,8 +66,8 @@ def make_rasterize_gaussians(variant):
             geom = torch.cat((saved.state, _bytes(tensors["opacities"])))
             info = torch.frombuffer(bytearray(array("Q", saved.info).tobytes()),
                                     dtype=torch.uint8)
-            results.update(num_rendered=saved.pairs, geom=geom, binning=saved.intersections,
-                           img=info)
+            lists = nothing if saved.intersections is None else saved.intersections
+            results.update(num_rendered=saved.pairs, geom=geom, binning=lists, img=info)
         return tuple(results[name] for name in chosen.raw_returns)
 
     return _named(rasterize_gaussians, "rasterize_gaussians")
@@ -119,7 +119,8 @@ def _unpack(values):
     geom = values["geom"]
     state, rest = geom[:geom.shape[0] - 4 * count], geom[geom.shape[0] - 4 * count:]
     opacities = rest.clone().view(torch.float32).view(count, 1)
-    return SavedRaster(state, values["binning"], tuple(info)), opacities
+    lists = values["binning"] if values["binning"].shape[0] else None  # behind the state
+    return SavedRaster(state, lists, tuple(info)), opacities
 
 
 def _named(function, name):
