@@ -39,7 +39,7 @@ class TorchArrays(Arrays):
         cpu = torch.device("cpu")
         self._devices, self._words = {cpu: (CPU, 0)}, {}
         self._records, self._empty, self._uint8 = torch.is_grad_enabled, torch.empty, torch.uint8
-        self._is_neg, self._requires_grad = torch.Tensor.is_neg, attrgetter("requires_grad")
+        self._requires_grad = attrgetter("requires_grad")
         address = view_address(torch.Tensor)
         self._view = address and view_function(address)
         self._views = address and views_function(address)
@@ -115,8 +115,8 @@ class TorchArrays(Arrays):
         for kind in {*map(type, given)}:
             if adapters.get(kind) is not self:
                 return False
-        return not (True in map(self._is_neg, given) or not recorded and self._records()
-                    and True in map(self._requires_grad, given))
+        return (recorded or not self._records()
+                or True not in map(self._requires_grad, given))
 
     def _view_fields(self, block, descriptor, numbers, names, values):
         count = len(values)
@@ -129,7 +129,8 @@ class TorchArrays(Arrays):
         while strided:
             place = strided.bit_length() - 1
             name, value = names[place], values[place]
-            if not _reads_strides(name, value):
+            # What is still to be negated is part of a complex tensor, and so among these.
+            if value.is_neg() or not _reads_strides(name, value):
                 POINTER.pack_into(block.memory, objects - block.base + POINTER.size * place,
                                   self.pack(block, value, name))
             strided -= 1 << place
