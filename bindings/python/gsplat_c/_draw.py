@@ -52,7 +52,6 @@ class SavedRaster:
         """How many pairs of a tile and a Gaussian that reaches it there are."""
         return self.info[_PAIRS]
 
-
     @property
     def lists_begin(self) -> int:
         """Where in the array of the state lists begin that are there."""
@@ -112,7 +111,7 @@ def _steps(block, handle, args, results, memory, limit):
         if status != _TOO_SMALL:
             check(status)
             return state, lists, info
-        del lists  # so that what follows can have it
+        del lists  # so that what follows can have it, unless it is the state's array too
     else:
         state, state_view = memory.get(state_bytes)
         scratch, scratch_view = memory.scratch(scratch_bytes)

@@ -101,7 +101,7 @@ class TorchArrays(Arrays):
         """Where torch has the table, views of all tensors in one call of the library."""
         try:
             if self._views is not None and self._are_plain(values, recorded):
-                return self._view_fields(block, descriptor, numbers, names, values)
+                return self._view_fields(block, descriptor, numbers, names, values, recorded)
         except _NO_MEMORY:
             pass  # what follows says why
         if not recorded:
@@ -118,7 +118,7 @@ class TorchArrays(Arrays):
         return (recorded or not self._records()
                 or True not in map(self._requires_grad, given))
 
-    def _view_fields(self, block, descriptor, numbers, names, values):
+    def _view_fields(self, block, descriptor, numbers, names, values, recorded):
         count = len(values)
         fields = descriptor.pack_both(block, numbers, map(id, values))
         objects = fields + descriptor.size - POINTER.size * count
@@ -131,6 +131,7 @@ class TorchArrays(Arrays):
             name, value = names[place], values[place]
             # What is still to be negated is part of a complex tensor, and so among these.
             if value.is_neg() or not _reads_strides(name, value):
+                value = value.detach() if recorded else value
                 POINTER.pack_into(block.memory, objects - block.base + POINTER.size * place,
                                   self.pack(block, value, name))
             strided -= 1 << place

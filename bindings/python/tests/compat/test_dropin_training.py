@@ -302,3 +302,18 @@ def test_saved_tensors_may_be_packed(use, device):
         rasterizer(**arguments(leaves, False))[0].sum().backward()
     assert torch.uint8 in packed and torch.float32 in packed
     torch.testing.assert_close(leaves["means"].grad, wanted)
+
+
+def test_inputs_that_are_not_dense(use, device):
+    dgr = use("2023").dgr
+    leaves = gaussians(device=device)
+    settings = dgr.GaussianRasterizationSettings(**Camera(device).settings("2023"))
+    inputs = arguments(leaves, False)
+    expected = dgr.GaussianRasterizer(settings)(**inputs)[0]
+    by_scales, = torch.autograd.grad(expected.sum(), leaves["scales"])
+    wide = torch.repeat_interleave(leaves["scales"].detach(), 2, dim=1).requires_grad_()
+    image = dgr.GaussianRasterizer(settings)(**{**inputs, "scales": wide[:, ::2]})[0]
+    by_wide, = torch.autograd.grad(image.sum(), wide)
+    assert torch.equal(image, expected)
+    torch.testing.assert_close(by_wide[:, ::2], by_scales)
+    assert not by_wide[:, 1::2].any()
