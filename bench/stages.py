@@ -71,7 +71,7 @@ STAGES = (
     Stage("loss without SSIM", "image_points", "12 * e"),
     Stage("loss sums", "mask_sums mask_total image_total", "4 * q"),
     # Parameter, gradient and both moments in, all but the gradient out.
-    Stage("Adam", "adam", "(16 + 12) * u + r"),
+    Stage("Adam", "adam adam_rows", "(16 + 12) * u + r"),
     # Bounds; keys of 8 bytes with positions of 4; points gathered to float4 leaves.
     Stage("kNN tree", "knn_bounds knn_cells knn_keys knn_leaves knn_boxes",
           "(12 + 12 + 12 + 4 + 12 + 16) * c"),
