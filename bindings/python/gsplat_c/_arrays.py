@@ -5,7 +5,8 @@ no framework is imported, an array's own is already there.  What adapters do:
 
     pack        a view in the call's block; returns the address of a DLTensor.  Inputs
                 that must be dense and are not are copied.  Outputs are never copied:
-                they must be dense and writable.
+                they must be dense and writable.  A view may borrow the array's shape:
+                who makes an array for it keeps that in block.keep.
     pack_all    the same of many inputs, of any framework
     pack_fields a descriptor whose last fields these are
     pack_new    the same of outputs that empty() gave

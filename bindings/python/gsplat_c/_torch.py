@@ -131,7 +131,9 @@ class TorchArrays(Arrays):
             name, value = names[place], values[place]
             # What is still to be negated is part of a complex tensor, and so among these.
             if value.is_neg() or not _reads_strides(name, value):
-                value = value.detach() if recorded else value
+                if recorded:
+                    value = value.detach()
+                    block.keep.append(value)  # whose shape the view borrows
                 POINTER.pack_into(block.memory, objects - block.base + POINTER.size * place,
                                   self.pack(block, value, name))
             strided -= 1 << place
