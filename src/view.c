@@ -6,14 +6,21 @@
 
 enum { MOST_OBJECTS = 64 }; /* that one word has bits for */
 
-/* In dimensions of one element too: there strides say nothing of where elements are, but they
- * tell of an array that is part of another.  Unsigned, so that sizes that no array has cannot
+/* Where a dimension has one element its stride says nothing, but that of a lone element tells
+ * of an array that is part of another.  Unsigned, so that sizes that no array has cannot
  * overflow. */
-static bool has_dense_strides(const DLTensor *view) {
+static bool is_dense(const DLTensor *view) {
     uint64_t stride = 1;
+    bool lone = true, unit = true;
     if (!view->strides) return true;
+    for (int32_t i = 0; i < view->ndim; ++i) {
+        if (view->shape[i] == 0) return true;
+        lone = lone && view->shape[i] == 1;
+        unit = unit && view->strides[i] == 1;
+    }
+    if (lone) return unit;
     for (int32_t i = view->ndim - 1; i >= 0; --i) {
-        if ((uint64_t)view->strides[i] != stride) return false;
+        if (view->shape[i] != 1 && (uint64_t)view->strides[i] != stride) return false;
         stride *= (uint64_t)view->shape[i];
     }
     return true;
@@ -40,7 +47,7 @@ gsc_status gsc_view_objects(gsc_view_fn *view, const void *none, int32_t count, 
             return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: objects[%d] has no view", function,
                              i);
         objects[i] = &views[i];
-        if (!has_dense_strides(&views[i])) bits |= UINT64_C(1) << i;
+        if (!is_dense(&views[i])) bits |= UINT64_C(1) << i;
     }
     *strided = bits;
     return GSC_OK;

@@ -59,10 +59,13 @@ static void strides_are_told(void **state) {
     assert_true(is_strided(2, 3, 4, 1));
     assert_true(is_strided(2, 3, 0, 1));
     assert_true(is_strided(2, 3, -3, 1));
-    assert_false(is_strided(1, 3, 3, 1));
-    assert_true(is_strided(1, 3, 100, 1));
+    assert_false(is_strided(1, 3, 100, 1));
+    assert_false(is_strided(2, 1, 1, 100));
+    assert_true(is_strided(2, 1, 2, 1));
+    assert_false(is_strided(1, 1, 1, 1));
     assert_true(is_strided(1, 1, 1, 2));
-    assert_false(is_strided(0, 3, 3, 1));
+    assert_true(is_strided(1, 1, 2, 1));
+    assert_false(is_strided(0, 3, 9, 9));
     assert_false(is_strided(INT64_MAX, INT64_MAX, INT64_MAX, 1));
 }
 

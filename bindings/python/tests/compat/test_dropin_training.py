@@ -319,15 +319,18 @@ def test_inputs_that_are_not_dense(use, device):
     assert not by_wide[:, 1::2].any()
 
 
-def test_strides_of_dimensions_of_one_element(use, device):
+@pytest.mark.parametrize("count", [1, 25])
+def test_strides_of_dimensions_of_one_element(use, device, count):
     dgr = use("2023").dgr
-    leaves = gaussians(device=device)
+    leaves = gaussians(count, device)
     settings = dgr.GaussianRasterizationSettings(**Camera(device).settings("2023", sh_degree=0))
     inputs = {**arguments(leaves, False), "shs": leaves["dc"]}
-    odd = leaves["dc"].detach().as_strided((25, 1, 3), (3, 1, 1))
+    odd = {"shs": leaves["dc"].detach().as_strided((count, 1, 3), (3, 7, 1)),
+           "opacities": leaves["opacities"].detach().as_strided((count, 1), (1, 5))}
+    if count == 1:
+        odd["opacities"] = odd["opacities"].as_strided((1, 1), (7, 7))
     for recorded in (True, False):
         with torch.set_grad_enabled(recorded):
             expected = dgr.GaussianRasterizer(settings)(**inputs)[0]
-            for shs in (odd, odd.clone().as_strided((25, 1, 3), (3, 7, 1)).requires_grad_()):
-                image = dgr.GaussianRasterizer(settings)(**{**inputs, "shs": shs})[0]
-                assert torch.equal(image, expected)
+            image = dgr.GaussianRasterizer(settings)(**{**inputs, **odd})[0]
+            assert torch.equal(image, expected)
