@@ -213,7 +213,7 @@ class _Rasterizer(torch.nn.Module):
     def __getattr__(self, name):
         if "_modules" in self.__dict__:
             return super().__getattr__(name)
-        super().__init__()
+        self.__dict__.update(vars(torch.nn.Module()))
         return getattr(self, name)
 
     def __setattr__(self, name, value):
