@@ -124,7 +124,8 @@ class TorchArrays(Arrays):
         objects = fields + descriptor.size - POINTER.size * count
         views = block.base + block.reserve(count * DLTENSOR.size)
         strided = block.reserve(POINTER.size)
-        self._views(count, objects, views, block.base + strided)
+        if self._views(count, objects, views, block.base + strided):
+            raise BufferError("a tensor has no view")
         strided, = POINTER.unpack_from(block.memory, strided)
         while strided:
             place = strided.bit_length() - 1

@@ -66,6 +66,14 @@ def test_any_layout(change, either_view):
     assert torch.equal(gsplat_c.rasterize(**changed).color, expected)
 
 
+def test_tensors_without_views_are_described(monkeypatch):
+    arrays, args = _arrays.torch_arrays(), tensors(cloud())
+    expected = gsplat_c.rasterize(**args).color
+    calls = []
+    monkeypatch.setattr(arrays, "_views", lambda *_: calls.append(1) or 1)
+    assert torch.equal(gsplat_c.rasterize(**args).color, expected) and calls
+
+
 def test_one_element_that_is_still_to_be_negated(either_view):
     args = tensors(cloud(count=1))
     expected = gsplat_c.rasterize(**args).color
