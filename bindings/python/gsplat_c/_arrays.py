@@ -19,7 +19,7 @@ no framework is imported, an array's own is already there.  What adapters do:
     is_transposed  whether an array is of 4 x 4 matrices that are dense but by columns
     convert     None, or makes the caller's kind of array of what empty() gave
 
-torch, cupy and jax have files of their own.
+numpy, torch, cupy and jax have files of their own.
 """
 
 from __future__ import annotations
@@ -28,32 +28,21 @@ import ctypes
 import sys
 
 from ._call import call, device_word, dtype_word
-from ._dlpack import (
-    KINDS,
-    NATIVE,
-    OBJECT_BYTES,
-    as_numpy,
-    capsule_is,
-    capsule_pointer,
-    fields_of,
-    is_dense,
-    pointer_comes_first,
-    read_pointer,
-)
+from ._dlpack import as_numpy, capsule_is, capsule_pointer, fields_of, is_dense
 from ._errors import argument_error
 
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
 # Inputs that need not be dense: the position may have any strides, the others are matrices.
 POSITION = "position"
 STRIDED = frozenset(("view", "projection", POSITION))
-_CPU_WORD = device_word((CPU, 0))
+CPU_WORD = device_word((CPU, 0))
 
 
 def must_be_dense(name):
     return argument_error("LAYOUT", f"{name} is not dense and row-major, as an output must be")
 
 
-def _read_only(name):
+def must_be_writable(name):
     return argument_error("INVALID_ARGUMENT", f"{name} is read-only and cannot be an output")
 
 
@@ -108,99 +97,6 @@ def is_transposed(array):
     return not array.flags.c_contiguous and by_columns(array.shape, array.strides, array.itemsize)
 
 
-class NumpyArrays(Arrays):
-    """numpy.ndarray, by its own DLPack capsule."""
-
-    def __init__(self, numpy):
-        self.numpy = numpy
-        self.dtypes = {name: numpy.dtype(name)
-                       for name in ("float32", "float64", "int32", "int64", "uint8", "bool")}
-        example = numpy.empty(1)
-        self._reads_capsules = hasattr(example, "__dlpack__") and pointer_comes_first(
-            example.__dlpack__(), b"dltensor")
-
-    def pack(self, block, array, name, strided=False, writable=False):
-        if not strided and not array.flags.c_contiguous:
-            if writable:
-                raise must_be_dense(name)
-            array = self.numpy.ascontiguousarray(array)
-        try:
-            capsule = array.__dlpack__()
-        except Exception:  # read-only, an old numpy, or a dtype that DLPack lacks
-            return self._pack_interface(block, array, name, writable)
-        # Its destructor releases the array: keeping the capsule borrows the memory.
-        block.keep.append(capsule)
-        if self._reads_capsules:
-            return read_pointer(id(capsule) + OBJECT_BYTES).value
-        return capsule_pointer(capsule, b"dltensor")
-
-    def pack_all(self, block, names, values):
-        """Dense arrays in one loop, without a call of Python for each."""
-        if not self._reads_capsules:
-            return super().pack_all(block, names, values)
-        kind, keep, addresses = self.numpy.ndarray, block.keep.append, []
-        for name, value in zip(names, values):
-            if value is None:
-                addresses.append(0)
-            elif type(value) is kind and value.flags.c_contiguous:
-                try:
-                    capsule = value.__dlpack__()
-                except Exception:  # see pack()
-                    addresses.append(self._pack_interface(block, value, name, False))
-                    continue
-                keep(capsule)
-                addresses.append(read_pointer(id(capsule) + OBJECT_BYTES).value)
-            else:
-                addresses += super().pack_all(block, (name,), (value,))
-        return addresses
-
-    def _pack_interface(self, block, array, name, writable):
-        interface = array.__array_interface__
-        order, kind, size = interface["typestr"][0], interface["typestr"][1], array.itemsize
-        if kind not in KINDS or order not in ("|", NATIVE) or size > 16:
-            raise argument_error("DTYPE", f"{name} has dtype {array.dtype}, expected native "
-                                          "numbers")
-        data, read_only = interface["data"]
-        if writable and read_only:
-            raise _read_only(name)
-        strides = interface["strides"]
-        if strides is not None:
-            if any(stride % size for stride in strides):
-                array = self.numpy.ascontiguousarray(array)
-                return self._pack_interface(block, array, name, writable)
-            strides = [stride // size for stride in strides]
-        block.keep.append(array)
-        return block.tensor(name, data, _CPU_WORD, dtype_word(KINDS[kind], size * 8), array.shape,
-                            strides)
-
-    def is_transposed(self, array):
-        return is_transposed(array)
-
-    def empty(self, shape, dtype, like=None):
-        return self.numpy.empty(shape, self.dtypes[dtype])
-
-    def bytes(self, size, like=None):
-        memory = self.numpy.empty(size + 255, self.dtypes["uint8"])
-        address = memory.ctypes.data
-        start = -address % 256
-        return memory[start:start + size], address + start
-
-    def address(self, array):
-        return array.ctypes.data
-
-    def copy_into(self, target, source):
-        target[...] = source
-
-    def device(self, array):
-        return CPU, 0
-
-    def is_double(self, array):
-        return array.dtype.char == "d"
-
-    def stream(self, device):
-        return 0
-
-
 class DlpackArrays(Arrays):
     """Anything else with __dlpack__; results are numpy arrays, so new ones are on the CPU."""
 
@@ -218,7 +114,7 @@ class DlpackArrays(Arrays):
         else:
             pointer = capsule_pointer(capsule, b"dltensor")
         if writable and read_only:
-            raise _read_only(name)
+            raise must_be_writable(name)
         if not strided and not is_dense(pointer):
             if writable:
                 raise must_be_dense(name)
@@ -295,7 +191,7 @@ class ListArrays(Arrays):
         except (TypeError, OverflowError) as error:
             raise argument_error("DTYPE", f"{name}: {error}") from None
         block.keep.append(memory)
-        return block.tensor(name, memory.buffer_info()[0], _CPU_WORD,
+        return block.tensor(name, memory.buffer_info()[0], CPU_WORD,
                             dtype_word(2, memory.itemsize * 8), shape)
 
 
@@ -336,6 +232,8 @@ def numpy_arrays():
     global _numpy
     if _numpy is None:
         import numpy
+
+        from ._numpy import NumpyArrays
 
         _numpy = NumpyArrays(numpy)
     return _numpy
