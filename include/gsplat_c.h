@@ -219,8 +219,9 @@ typedef int gsc_view_fn(void *object, DLTensor *view);
  * more than the rest (since 1.1).  In place: objects [count], at most 64 of them, become the
  * addresses of their views [count], so that they may be the last fields of a descriptor;
  * what is NULL or `none` becomes NULL.  Bit i of *strided: view i is not dense and
- * row-major, or of a single element with strides other than 1.  Where `view` fails, GSC_ERROR_INVALID_ARGUMENT: objects and views then hold
- * nothing of use.  Views borrow shapes and strides from the objects. */
+ * row-major, or of a single element with strides other than 1.  Where `view` fails,
+ * GSC_ERROR_INVALID_ARGUMENT: objects and views then hold nothing of use.  Views borrow
+ * shapes and strides from the objects. */
 GSC_API gsc_status gsc_view_objects(gsc_view_fn *view, const void *none, int32_t count,
                                     void **objects, DLTensor *views, uint64_t *strided);
 

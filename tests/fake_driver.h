@@ -50,4 +50,24 @@ static inline gsc_context *fake_driver_context(int32_t device, uint32_t flags) {
     return context;
 }
 
+/* Launch `which` of a kernel among those in the notes; NULL if there are not so many. */
+static inline const fake_launch *fake_driver_launch(const fake_notes *notes, const char *kernel,
+                                                    int which) {
+    for (int i = 0; i < notes->launch_count; ++i)
+        if (strcmp(notes->launches[i].kernel, kernel) == 0 && which-- == 0)
+            return &notes->launches[i];
+    return NULL;
+}
+
+/* Its arguments, of which there must be so many bytes. */
+static inline void fake_driver_args(const fake_notes *notes, const char *kernel, int which,
+                                    void *args, size_t bytes) {
+    const fake_launch *seen = fake_driver_launch(notes, kernel, which);
+    if (!seen) fail_msg("%s was not launched", kernel);
+    assert_int_equal(seen->args_bytes, bytes);
+    memcpy(args, seen->args, bytes);
+}
+#define ARGS_OF(kernel, which, args) \
+    fake_driver_args(notes, "gsc_" kernel, which, &(args), sizeof(args))
+
 #endif

@@ -89,17 +89,6 @@ static int launches_of(const char *kernel) {
     return count;
 }
 
-static void args_of(const char *kernel, int which, void *found, size_t size) {
-    for (int i = 0; i < notes->launch_count; ++i) {
-        if (strcmp(notes->launches[i].kernel, kernel) != 0 || which-- > 0) continue;
-        assert_int_equal(notes->launches[i].args_bytes, size);
-        memcpy(found, notes->launches[i].args, size);
-        return;
-    }
-    fail_msg("%s was not launched", kernel);
-}
-#define ARGS_OF(kernel, which, found) args_of("gsc_" kernel, which, &(found), sizeof(found))
-
 #undef TEST
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_context, close_context)
 

@@ -80,16 +80,9 @@ static gsc_status backward(void) {
     return gsc__gpu_raster_backward(context, &raster, &buffers, &info, &grads, NULL);
 }
 
-/* Launch `number` of a kernel, or NULL. */
-static const fake_launch *find(const char *kernel, int number) {
-    for (int i = 0; i < notes->launch_count; ++i)
-        if (!strcmp(notes->launches[i].kernel, kernel) && number-- == 0) return &notes->launches[i];
-    return NULL;
-}
-
 static gsc_k_unproject unproject_of(int camera) {
     gsc_k_unproject args;
-    const fake_launch *seen = find("gsc_unproject", camera);
+    const fake_launch *seen = fake_driver_launch(notes, "gsc_unproject", camera);
     assert_non_null(seen);
     assert_int_equal(seen->args_bytes, sizeof args);
     assert_int_equal(seen->grid[0], (N + GSC__PIECE - 1) / GSC__PIECE);
@@ -198,7 +191,8 @@ static void sums_are_cleared_by_the_device(void **state) {
     expect_ok(backward());
     gsc_k_clear_records clear;
     gsc_k_unblend unblend;
-    const fake_launch *first = find("gsc_clear_records", 0), *then = find("gsc_unblend", 0);
+    const fake_launch *first = fake_driver_launch(notes, "gsc_clear_records", 0),
+                      *then = fake_driver_launch(notes, "gsc_unblend", 0);
     assert_non_null(first);
     assert_non_null(then);
     assert_true(first < then);
@@ -295,8 +289,8 @@ static void steps_instead_of_gradients(void **state) {
         .color = upstream, .scales = memory[2], .view = memory[6], .steps = &steps};
     expect_ok(backward());
     gsc_k_unproject_step args;
-    const fake_launch *seen = find("gsc_unproject_step", 0);
-    assert_null(find("gsc_unproject", 0));
+    const fake_launch *seen = fake_driver_launch(notes, "gsc_unproject_step", 0);
+    assert_null(fake_driver_launch(notes, "gsc_unproject", 0));
     assert_non_null(seen);
     assert_int_equal(seen->args_bytes, sizeof args);
     assert_int_equal(seen->grid[0], (N + GSC__PIECE - 1) / GSC__PIECE);
@@ -317,14 +311,14 @@ static void steps_instead_of_gradients(void **state) {
         assert_true(step->constants.step_size == (float)(i + 1));
         assert_true(step->constants.complement2 == (float)(1 - 0.99));
     }
-    assert_non_null(find("gsc_camera_grad", 0));
+    assert_non_null(fake_driver_launch(notes, "gsc_camera_grad", 0));
 }
 
 static void nothing_wanted(void **state) {
     (void)state;
     grads = (gsc__raster_grads){.color = upstream};
     expect_ok(backward());
-    assert_null(find("gsc_unproject", 0));
+    assert_null(fake_driver_launch(notes, "gsc_unproject", 0));
 }
 
 int main(void) {

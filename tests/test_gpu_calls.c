@@ -335,10 +335,9 @@ static void tensors_elsewhere_are_refused(void **unused) {
 }
 
 static const fake_launch *launch_of(const char *kernel) {
-    for (int i = 0; i < notes->launch_count; ++i)
-        if (strcmp(notes->launches[i].kernel, kernel) == 0) return &notes->launches[i];
-    fail_msg("%s was not launched", kernel);
-    return NULL;
+    const fake_launch *seen = fake_driver_launch(notes, kernel, 0);
+    if (!seen) fail_msg("%s was not launched", kernel);
+    return seen;
 }
 
 /* Every warp that order_bins may ask for exists: those of all bins, and three more for each

@@ -75,17 +75,6 @@ static void expect_launches(const char *expected) {
     notes->launch_count = 0;
 }
 
-static void args_of(const char *kernel, int which, void *args, size_t bytes) {
-    for (int i = 0; i < notes->launch_count; ++i) {
-        if (strcmp(notes->launches[i].kernel, kernel) != 0 || which-- > 0) continue;
-        assert_int_equal(notes->launches[i].args_bytes, bytes);
-        memcpy(args, notes->launches[i].args, bytes);
-        return;
-    }
-    fail_msg("%s was not launched", kernel);
-}
-#define ARGS_OF(kernel, which, args) args_of("gsc_" kernel, which, &(args), sizeof(args))
-
 /* ------------------------------------------------------------------------ SSIM */
 
 static void a_mean_is_made_of_the_pass_s_sums(void **unused) {

@@ -601,8 +601,9 @@ functions! {
     /// more than the rest (since 1.1).  In place: objects \[count\], at most 64 of them, become the
     /// addresses of their views \[count\], so that they may be the last fields of a descriptor;
     /// what is NULL or `none` becomes NULL.  Bit i of *strided: view i is not dense and
-    /// row-major, or of a single element with strides other than 1.  Where `view` fails, GSC_ERROR_INVALID_ARGUMENT: objects and views then hold
-    /// nothing of use.  Views borrow shapes and strides from the objects.
+    /// row-major, or of a single element with strides other than 1.  Where `view` fails,
+    /// GSC_ERROR_INVALID_ARGUMENT: objects and views then hold nothing of use.  Views borrow
+    /// shapes and strides from the objects.
     fn gsc_view_objects(view: Option<gsc_view_fn>, none: *const c_void, count: i32, objects: *mut *mut c_void, views: *mut DLTensor, strided: *mut u64) -> gsc_status;
     /// Fills in layout, state_bytes and project's forward_scratch_bytes, which follow from
     /// args alone; with info->intersections > 0 or info->visible > 0 also
