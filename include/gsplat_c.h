@@ -170,6 +170,15 @@ typedef struct gsc_allocator {
     void (*free)(void *user, void *data, size_t bytes, DLDevice device, void *stream);
 } gsc_allocator;
 
+/* Told why a function of a framework failed: kind and message are its own words. */
+typedef void gsc_set_error_fn(void *user, const char *kind, const char *message);
+/* Makes *tensor in a framework's memory, of the dtype, the shape and the device of the
+ * prototype, for work on the stream that is the framework's current one on this thread; 0, or
+ * another number after a call of set_error.  DLPack 1.3 names this function
+ * DLPackExchangeAPI.managed_tensor_allocator: frameworks lend it. */
+typedef int gsc_allocate_fn(DLTensor *prototype, DLManagedTensorVersioned **tensor, void *user,
+                            gsc_set_error_fn *set_error);
+
 enum { GSC_CONTEXT_SYNC_CHECK = 1u << 0 /* wait and check after every kernel; for debugging */ };
 
 /* What a context is made of. */
@@ -183,6 +192,9 @@ typedef struct gsc_context_desc {
     void *log_user;                 /* handed to log, as it is */
     int32_t log_level;              /* most verbose level wanted; 0: GSC_LOG_WARNING */
     int32_t cpu_threads;            /* CPU device: 0: as many as the process may use */
+    gsc_allocate_fn *allocate;      /* instead of an allocator: memory is a framework's and in its
+                                       accounts (since 1.1).  It must be 256-byte aligned, and
+                                       calls must be given the framework's current stream */
 } gsc_context_desc;
 
 /* Every field at its default, for this device. */
@@ -218,8 +230,10 @@ typedef int gsc_view_fn(void *object, DLTensor *view);
 /* Views of all arrays of a call at once, where a call of the language for each would cost
  * more than the rest (since 1.1).  In place: objects [count], at most 64 of them, become the
  * addresses of their views [count], so that they may be the last fields of a descriptor;
- * what is NULL or `none` becomes NULL.  Bit i of *strided: view i is not dense and
- * row-major, or of a single element with strides other than 1.  Where `view` fails,
+ * what is NULL or `none` becomes NULL.  strided [2] tells of view i in bit i: in the first
+ * word that it is not dense and row-major, or of a single element with strides other than 1,
+ * in the second that it is all that, but for its matrices being stored transposed.  Where
+ * `view` fails,
  * GSC_ERROR_INVALID_ARGUMENT: objects and views then hold nothing of use.  Views borrow
  * shapes and strides from the objects. */
 GSC_API gsc_status gsc_view_objects(gsc_view_fn *view, const void *none, int32_t count,
@@ -434,6 +448,13 @@ GSC_API gsc_status gsc_raster_backward_saved(gsc_context *context, const gsc_ras
                                              const gsc_raster_grads *grads, void *stream);
 /* NULL is fine.  Before its context is freed. */
 GSC_API void gsc_raster_saved_free(gsc_raster_saved *saved, void *stream);
+/* Hands over what a saved state consists of, and frees the rest of it (since 1.1): info, and as
+ * tensors [2] of uint8 the buffers state and intersections, of the framework whose `allocate` the
+ * context has.  The second is NULL where the first has both: intersections then begin at the
+ * first multiple of 256 bytes behind info.state_bytes.  The caller owns the tensors.
+ * GSC_ERROR_UNSUPPORTED in a context without `allocate`; *saved then is as it was. */
+GSC_API gsc_status gsc_raster_saved_take(gsc_raster_saved *saved,
+                                         DLManagedTensorVersioned **tensors, gsc_raster_info *info);
 
 /* visible: [C, N] bool or uint8, 1 where the mean lies between the near and the
  * far plane.  Of args only view, means and the planes are read. */

@@ -1,6 +1,8 @@
 /* The rasterizer's entry points with memory from the context's allocator. */
 
+#include "args.h"
 #include "call.h"
+#include "limits.h"
 
 #include <stdlib.h>
 
@@ -9,11 +11,40 @@ struct gsc_raster_saved {
     gsc_raster_info info;
     void *state, *intersections;
     size_t state_bytes, intersections_bytes;
+    size_t block_bytes; /* of the memory of the state, behind which there may be intersections */
 };
 
+static size_t aligned(size_t bytes) {
+    return (bytes + GSC__BUFFER_ALIGNMENT - 1) / GSC__BUFFER_ALIGNMENT * GSC__BUFFER_ALIGNMENT;
+}
+
+/* Intersections that have memory of their own, or NULL. */
+static void *own_intersections(const gsc_raster_saved *saved) {
+    const uintptr_t begin = (uintptr_t)saved->state, data = (uintptr_t)saved->intersections;
+    return data >= begin && data < begin + saved->block_bytes ? NULL : saved->intersections;
+}
+
 static void release_blocks(gsc_raster_saved *saved, void *stream) {
-    gsc__context_release(saved->context, saved->intersections, saved->intersections_bytes, stream);
-    gsc__context_release(saved->context, saved->state, saved->state_bytes, stream);
+    gsc__context_release(saved->context, own_intersections(saved), saved->intersections_bytes,
+                         stream);
+    gsc__context_release(saved->context, saved->state, saved->block_bytes, stream);
+}
+
+/* One block for the state and the intersections that are expected: an allocation less before the
+ * device has work.  Without the memory for both, the state alone. */
+static gsc_status provide_blocks(const gsc__raster_call *call, gsc_raster_saved *saved) {
+    const size_t lists = saved->info.visible > 0 ? saved->info.intersections_bytes : 0;
+    saved->block_bytes = aligned(saved->state_bytes) + lists;
+    if (lists > 0)
+        saved->state = gsc__context_try_alloc(call->context, saved->block_bytes, call->stream);
+    if (saved->state) {
+        saved->intersections = (char *)saved->state + aligned(saved->state_bytes);
+        saved->intersections_bytes = lists;
+        return GSC_OK;
+    }
+    saved->block_bytes = saved->state_bytes;
+    return gsc__context_alloc(call->context, saved->block_bytes, "raster_forward: state",
+                              call->stream, &saved->state);
 }
 
 /* What render needs beside the state, once the frame is counted. */
@@ -36,28 +67,30 @@ static gsc_status provide_for_render(const gsc__raster_call *call,
 static gsc_status draw_frame(const gsc__raster_call *call, const gsc__raster_outputs *outputs,
                              gsc_raster_saved *saved) {
     gsc_context *context = call->context;
-    gsc__raster_buffers buffers = {.state = saved->state, .state_bytes = saved->state_bytes};
+    gsc_raster_info *info = &saved->info;
     gsc__scratch scratch;
-    bool projected, drawn;
-    GSC__TRY(gsc__raster_forecast(context, &call->raster, &saved->info));
-    if (saved->info.visible > 0) {
-        buffers.intersections_bytes = saved->info.intersections_bytes; /* if there is the memory */
-        gsc__scratch_in_color(call, outputs, &saved->info, &buffers);
-    }
+    bool drawn = false;
+    GSC__TRY(gsc__raster_forecast(context, &call->raster, info));
+    GSC__TRY(provide_blocks(call, saved));
+    gsc__raster_buffers buffers = {.state = saved->state,
+                                   .state_bytes = saved->state_bytes,
+                                   .intersections = saved->intersections,
+                                   .intersections_bytes = saved->intersections_bytes};
+    if (buffers.intersections) gsc__scratch_in_color(call, outputs, info, &buffers);
     GSC__TRY(gsc__scratch_provide(&scratch, context, "raster_forward: scratch",
-                                  saved->info.forward_scratch_bytes, call->stream, &buffers.scratch,
+                                  info->forward_scratch_bytes, call->stream, &buffers.scratch,
                                   &buffers.scratch_bytes));
-    gsc_status status =
-        gsc__raster_try_to_draw(call, &buffers, outputs, &saved->info, &projected, &drawn);
-    if (status == GSC_OK && !projected)
-        status = gsc__raster_project(call, &buffers, outputs, &saved->info);
-    if (status == GSC_OK && !drawn)
-        status = provide_for_render(call, outputs, &saved->info, &buffers, &scratch);
-    if (status == GSC_OK && !drawn)
-        status = context->backend->raster_render(context, &call->raster, &buffers, outputs,
-                                                 &saved->info, NULL, call->stream);
-    saved->intersections = buffers.intersections;
-    saved->intersections_bytes = buffers.intersections_bytes;
+    gsc_status status = buffers.intersections
+                            ? gsc__raster_draw(call, &buffers, outputs, info, &drawn)
+                            : gsc__raster_project(call, &buffers, outputs, info);
+    if (status == GSC_OK && !drawn) {
+        status = provide_for_render(call, outputs, info, &buffers, &scratch);
+        saved->intersections = buffers.intersections;
+        saved->intersections_bytes = buffers.intersections_bytes;
+        if (status == GSC_OK)
+            status = context->backend->raster_render(context, &call->raster, &buffers, outputs,
+                                                     info, NULL, call->stream);
+    }
     gsc__scratch_release(&scratch);
     return status;
 }
@@ -76,8 +109,6 @@ gsc_status gsc_raster_forward(gsc_context *context, const gsc_raster_args *args,
     }
     gsc_raster_saved made = {
         .context = context, .info = call.sizes, .state_bytes = call.sizes.state_bytes};
-    GSC__TRY(gsc__context_alloc(context, made.state_bytes, "raster_forward: state", stream,
-                                &made.state));
     gsc_status status = draw_frame(&call, &results, &made);
     gsc_raster_saved *kept = NULL;
     if (status == GSC_OK && saved) {
@@ -124,4 +155,23 @@ void gsc_raster_saved_free(gsc_raster_saved *saved, void *stream) {
     if (!saved) return;
     release_blocks(saved, stream);
     free(saved);
+}
+
+gsc_status gsc_raster_saved_take(gsc_raster_saved *saved, DLManagedTensorVersioned **tensors,
+                                 gsc_raster_info *info) {
+    static const char function[] = "raster_saved_take";
+    if (!saved || !tensors)
+        return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: %s is NULL", function,
+                         saved ? "tensors" : "saved");
+    GSC__TRY(gsc__args_check_result(function, "info", info,
+                                    GSC__SIZE_THROUGH(gsc_raster_info, visible)));
+    gsc__managed *managed = &saved->context->managed;
+    if (!managed->allocate)
+        return gsc__fail(GSC_ERROR_UNSUPPORTED,
+                         "%s: the context has no allocate, its memory is no framework's", function);
+    tensors[1] = gsc__managed_take(managed, own_intersections(saved));
+    tensors[0] = gsc__managed_take(managed, saved->state);
+    gsc__args_return(info, &saved->info, sizeof saved->info);
+    free(saved);
+    return GSC_OK;
 }

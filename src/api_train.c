@@ -102,6 +102,26 @@ static gsc_status provide_outputs(step *s) {
     return GSC_OK;
 }
 
+/* Draws in intersections of the context's allocator, if info expects something and there is
+ * memory for that; *projected: that much was done.  Unless *drawn, buffers have none. */
+static gsc_status try_to_draw(const gsc__raster_call *call, gsc__raster_buffers *buffers,
+                              const gsc__raster_outputs *outputs, gsc_raster_info *info,
+                              bool *projected, bool *drawn) {
+    *projected = *drawn = false;
+    if (info->visible == 0) return GSC_OK;
+    const size_t bytes = info->intersections_bytes;
+    void *memory = gsc__context_try_alloc(call->context, bytes, call->stream);
+    if (!memory) return GSC_OK;
+    buffers->intersections = memory;
+    buffers->intersections_bytes = bytes;
+    gsc_status status = gsc__raster_draw(call, buffers, outputs, info, drawn);
+    *projected = status == GSC_OK;
+    if (status == GSC_OK && *drawn) return GSC_OK;
+    buffers->intersections = NULL;
+    gsc__context_release(call->context, memory, bytes, call->stream);
+    return status;
+}
+
 static gsc_status forward(step *s) {
     gsc__train *train = &s->train;
     const gsc__raster_call call = {
@@ -112,8 +132,8 @@ static gsc_status forward(step *s) {
     GSC__TRY(provide_scratch(s, s->info.forward_scratch_bytes, s->info.forward_scratch_bytes));
     GSC__TRY(provide_outputs(s));
     if (!train->buffers.intersections) {
-        GSC__TRY(gsc__raster_try_to_draw(&call, &train->buffers, &train->outputs, &s->info,
-                                         &projected, &drawn));
+        GSC__TRY(
+            try_to_draw(&call, &train->buffers, &train->outputs, &s->info, &projected, &drawn));
         note_intersections(s);
     }
     if (!projected)

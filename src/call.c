@@ -162,24 +162,6 @@ gsc_status gsc__raster_draw(const gsc__raster_call *call, const gsc__raster_buff
     return GSC_OK;
 }
 
-gsc_status gsc__raster_try_to_draw(const gsc__raster_call *call, gsc__raster_buffers *buffers,
-                                   const gsc__raster_outputs *outputs, gsc_raster_info *info,
-                                   bool *projected, bool *drawn) {
-    *projected = *drawn = false;
-    if (info->visible == 0) return GSC_OK;
-    const size_t bytes = info->intersections_bytes;
-    void *memory = gsc__context_try_alloc(call->context, bytes, call->stream);
-    if (!memory) return GSC_OK;
-    buffers->intersections = memory;
-    buffers->intersections_bytes = bytes;
-    gsc_status status = gsc__raster_draw(call, buffers, outputs, info, drawn);
-    *projected = status == GSC_OK;
-    if (status == GSC_OK && *drawn) return GSC_OK;
-    buffers->intersections = NULL;
-    gsc__context_release(call->context, memory, bytes, call->stream);
-    return status;
-}
-
 gsc_status gsc__raster_check_layout(const gsc__raster_call *call, const gsc_raster_info *info) {
     if (info->layout == call->sizes.layout) return GSC_OK;
     return gsc__fail(GSC_ERROR_STATE,

@@ -58,11 +58,6 @@ gsc_status gsc__raster_draw(const gsc__raster_call *call, const gsc__raster_buff
  * then is done in bands. */
 gsc_status gsc__alloc_intersections(gsc_context *context, const gsc_raster_info *info,
                                     const char *what, void *stream, void **data, size_t *bytes);
-/* The same in intersections of the context's allocator, if info expects something and there
- * is memory for that; *projected: that much was done.  Unless *drawn, buffers have none. */
-gsc_status gsc__raster_try_to_draw(const gsc__raster_call *call, gsc__raster_buffers *buffers,
-                                   const gsc__raster_outputs *outputs, gsc_raster_info *info,
-                                   bool *projected, bool *drawn);
 /* GSC_ERROR_STATE unless info is of a call with such arguments. */
 gsc_status gsc__raster_check_layout(const gsc__raster_call *call, const gsc_raster_info *info);
 

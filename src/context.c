@@ -25,6 +25,17 @@ static gsc_status copy_allocator(const gsc_allocator *theirs, gsc_allocator *our
     return GSC_OK;
 }
 
+static gsc_status choose_allocator(const gsc_context_desc *desc, gsc_context *context) {
+    GSC__TRY(copy_allocator(desc->allocator, &context->allocator));
+    if (!desc->allocate) return GSC_OK;
+    if (context->allocator.alloc)
+        return gsc__fail(GSC_ERROR_INVALID_ARGUMENT,
+                         "context_create: allocator and allocate, expected one of them");
+    context->allocator = (gsc_allocator){sizeof context->allocator, &context->managed,
+                                         gsc__managed_alloc, gsc__managed_free};
+    return GSC_OK;
+}
+
 static gsc_status check_desc(const gsc_context_desc *desc) {
     static const char function[] = "context_create";
     if (desc->abi_version >> 16 != GSC_ABI_MAJOR) {
@@ -49,6 +60,13 @@ static int32_t thread_count(const gsc_context_desc *desc) {
     return count < GSC__MAX_CPU_THREADS ? count : GSC__MAX_CPU_THREADS;
 }
 
+/* What is the same for every backend. */
+static void free_parts(gsc_context *context) {
+    gsc__managed_close(&context->managed);
+    gsc__forecasts_close(&context->forecasts);
+    free(context);
+}
+
 gsc_status gsc_context_create(const gsc_context_desc *desc, gsc_context **context) {
     static const char function[] = "context_create";
     if (!context) {
@@ -56,12 +74,10 @@ gsc_status gsc_context_create(const gsc_context_desc *desc, gsc_context **contex
     }
     *context = NULL;
     gsc_context_desc ours;
-    gsc_allocator allocator;
     const gsc__backend *backend;
     GSC__TRY(gsc__args_copy(function, "desc", &ours, sizeof ours, desc,
                             GSC__SIZE_THROUGH(gsc_context_desc, cpu_threads)));
     GSC__TRY(check_desc(&ours));
-    GSC__TRY(copy_allocator(ours.allocator, &allocator));
     GSC__TRY(gsc__device_backend(function, ours.device, &backend));
 
     gsc_context *created = calloc(1, sizeof *created);
@@ -70,26 +86,24 @@ gsc_status gsc_context_create(const gsc_context_desc *desc, gsc_context **contex
     created->device = ours.device;
     created->flags = ours.flags;
     created->cpu_threads = thread_count(&ours);
-    created->allocator = allocator;
     created->log = ours.log;
     created->log_user = ours.log_user;
     created->log_level = ours.log_level ? ours.log_level : GSC_LOG_WARNING;
     gsc__forecasts_open(&created->forecasts);
-    gsc_status status = backend->open(created);
-    if (status != GSC_OK) {
-        gsc__forecasts_close(&created->forecasts);
-        free(created);
-        return status;
-    }
-    *context = created;
-    return GSC_OK;
+    gsc__managed_open(&created->managed, ours.allocate);
+    gsc_status status = choose_allocator(&ours, created);
+    if (status == GSC_OK) status = backend->open(created);
+    if (status == GSC_OK)
+        *context = created;
+    else
+        free_parts(created);
+    return status;
 }
 
 void gsc_context_free(gsc_context *context) {
     if (!context) return;
     context->backend->close(context);
-    gsc__forecasts_close(&context->forecasts);
-    free(context);
+    free_parts(context);
 }
 
 gsc_status gsc_context_limits(const gsc_context *context, gsc_limits *limits) {

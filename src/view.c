@@ -8,20 +8,22 @@ enum { MOST_OBJECTS = 64 }; /* that one word has bits for */
 
 /* Where a dimension has one element its stride says nothing, but that of a lone element tells
  * of an array that is part of another.  Unsigned, so that sizes that no array has cannot
- * overflow. */
-static bool is_dense(const DLTensor *view) {
+ * overflow.  columns: whether the last two dimensions change places. */
+static bool is_dense(const DLTensor *view, bool columns) {
     uint64_t stride = 1;
     bool lone = true, unit = true;
-    if (!view->strides) return true;
+    if (!view->strides) return !columns;
     for (int32_t i = 0; i < view->ndim; ++i) {
         if (view->shape[i] == 0) return true;
         lone = lone && view->shape[i] == 1;
         unit = unit && view->strides[i] == 1;
     }
     if (lone) return unit;
-    for (int32_t i = view->ndim - 1; i >= 0; --i) {
-        if (view->shape[i] != 1 && (uint64_t)view->strides[i] != stride) return false;
-        stride *= (uint64_t)view->shape[i];
+    const int32_t last = view->ndim - 1;
+    for (int32_t i = last; i >= 0; --i) {
+        const int32_t at = columns && i > last - 2 ? 2 * last - 1 - i : i;
+        if (view->shape[at] != 1 && (uint64_t)view->strides[at] != stride) return false;
+        stride *= (uint64_t)view->shape[at];
     }
     return true;
 }
@@ -38,7 +40,7 @@ gsc_status gsc_view_objects(gsc_view_fn *view, const void *none, int32_t count, 
     if (count < 0 || count > MOST_OBJECTS)
         return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: count is %d, expected 0 to %d", function,
                          count, MOST_OBJECTS);
-    uint64_t bits = 0;
+    strided[0] = strided[1] = 0;
     for (int32_t i = 0; i < count; ++i) {
         void *object = objects[i];
         objects[i] = NULL;
@@ -47,8 +49,9 @@ gsc_status gsc_view_objects(gsc_view_fn *view, const void *none, int32_t count, 
             return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: objects[%d] has no view", function,
                              i);
         objects[i] = &views[i];
-        if (!is_dense(&views[i])) bits |= UINT64_C(1) << i;
+        if (is_dense(&views[i], false)) continue;
+        strided[0] |= UINT64_C(1) << i;
+        if (views[i].ndim >= 2 && is_dense(&views[i], true)) strided[1] |= UINT64_C(1) << i;
     }
-    *strided = bits;
     return GSC_OK;
 }

@@ -1,6 +1,6 @@
 /* gsc_raster_forward, which keeps its own memory, over a backend that only takes notes. */
 
-#include "noting_backend.h"
+#include "drawing_backend.h"
 
 static void forward_keeps_what_backward_needs(void **state) {
     (void)state;
@@ -33,49 +33,27 @@ static void forward_without_saved_keeps_nothing(void **state) {
     assert_int_equal(heap.bytes, 0);
 }
 
-/* A backend that need not wait between the steps. */
-static gsc__backend drawing;
-static int64_t found_pairs;
-
-static gsc_status draw(gsc_context *unused, const gsc__raster *raster,
-                       const gsc__raster_buffers *given, const gsc__raster_outputs *results,
-                       const gsc_raster_info *expected, gsc_raster_info *found, void *stream) {
-    (void)unused;
-    (void)results;
-    note_raster(raster, given, expected, stream);
-    found->visible = 1;
-    found->intersections = found_pairs;
-    found->intersections_min_bytes = TILE_BYTES;
-    found->forward_scratch_bytes = RENDER_SCRATCH;
-    return note("draw");
-}
-
-/* The first frame is counted; one as it was expected is drawn in one go, one that is larger
- * or that there is no memory for, in steps after all. */
+/* The first frame is counted; one as it was expected is drawn in one go, in one block, one that is
+ * larger or that there is no memory for, in steps after all. */
 static void forward_draws_what_it_expects(void **state) {
     static const struct {
         int64_t found;
         size_t largest;
         const char *calls;
-    } frames[] = {{PAIRS, SIZE_MAX, "sizes sizes draw sizes "},
-                  {PAIRS + 1, SIZE_MAX, "sizes sizes draw render "},
-                  {PAIRS, FRAME_BYTES - 1, "sizes sizes project render "}};
+        int blocks;
+    } frames[] = {{PAIRS, SIZE_MAX, "sizes sizes draw sizes ", 1},
+                  {PAIRS + 1, SIZE_MAX, "sizes sizes draw render ", 2},
+                  {PAIRS, FRAME_BYTES - 1, "sizes sizes project render ", 2}};
     (void)state;
     for (int i = 0; i < 3; ++i) {
         gsc_raster_saved *saved = NULL;
         reset(state);
-        drawing = *context.backend;
-        drawing.raster_draw = draw;
-        context.backend = &drawing;
-        const gsc__raster frame = {
-            .cameras = 1, .width = args.width, .height = args.height, .gaussians = means.shape[0]};
-        gsc__forecast_note(&context.forecasts, &frame, 1, PAIRS);
+        expect_frame(frames[i].found);
         heap.largest = frames[i].largest;
-        found_pairs = frames[i].found;
         expect_ok(gsc_raster_forward(&context, &args, &outputs, &saved, NULL));
         assert_string_equal(notes.calls, frames[i].calls);
         assert_true(notes.buffers.scratch_bytes >= RENDER_SCRATCH);
-        assert_int_equal(heap.blocks, 2);
+        assert_int_equal(heap.blocks, frames[i].blocks);
         gsc_raster_saved_free(saved, NULL);
         assert_int_equal(heap.blocks, 0);
     }

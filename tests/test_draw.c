@@ -9,6 +9,7 @@
 
 #include "raster_call.h"
 
+#include "framework.h"
 #include "library.h"
 
 #include <stdlib.h>
@@ -147,6 +148,32 @@ static void several_cameras_are_drawn(void **unused) {
     assert_int_equal(info.intersections_bytes, call.info.intersections_bytes);
 }
 
+/* What becomes of a saved state serves backward as buffers do. */
+static void a_state_that_is_taken_has_a_backward(void **unused) {
+    gsc_context_desc desc;
+    gsc_context *lent = NULL;
+    gsc_raster_saved *saved = NULL;
+    DLManagedTensorVersioned *taken[2];
+    (void)unused;
+    assert_int_equal(raster_call_backward(&call), GSC_OK);
+    const uint64_t expected = raster_call_hash(&call.grads);
+    gsc_context_desc_init(&desc, (DLDevice){kDLCPU, 0});
+    desc.allocate = framework_allocate;
+    framework.fill = 0xff;
+    assert_int_equal(gsc_context_create(&desc, &lent), GSC_OK);
+    assert_int_equal(gsc_raster_forward(lent, &call.args, &call.outputs, &saved, NULL), GSC_OK);
+    expect_drawn();
+    assert_int_equal(gsc_raster_saved_take(saved, taken, &call.info), GSC_OK);
+    gsc_context_free(lent);
+    assert_int_equal(framework.tensors, 2);
+    call.buffers.state = &taken[0]->dl_tensor;
+    call.buffers.intersections = &taken[1]->dl_tensor;
+    assert_int_equal(raster_call_backward(&call), GSC_OK);
+    assert_true(raster_call_hash(&call.grads) == expected);
+    for (int i = 0; i < 2; ++i) taken[i]->deleter(taken[i]);
+    assert_int_equal(framework.tensors, 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_call, close_call)
 
 int main(void) {
@@ -158,6 +185,7 @@ int main(void) {
         TEST(buffers_below_infos_sizes_are_refused),
         TEST(info_of_other_arguments_is_refused),
         TEST(several_cameras_are_drawn),
+        TEST(a_state_that_is_taken_has_a_backward),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -148,7 +148,7 @@ def function_lines(text):
 
 
 def bindings(text):
-    lines = ["use super::{DLDevice, DLTensor};",
+    lines = ["use super::{DLDevice, DLManagedTensorVersioned, DLTensor};",
              "use core::ffi::{c_char, c_int, c_void};",
              "use core::marker::{PhantomData, PhantomPinned};", "",
              "/// An int, so that unknown codes stay valid values.",

@@ -68,6 +68,21 @@ typedef struct {
     uint64_t byte_offset; /* added to data */
 } DLTensor;
 
+/* Of the struct that follows. */
+typedef struct {
+    uint32_t major; /* of another one only the deleter may be used */
+    uint32_t minor; /* adds values only */
+} DLPackVersion;
+
+/* A view with its memory, which whoever has it owns. */
+typedef struct DLManagedTensorVersioned {
+    DLPackVersion version;                                    /* of this struct */
+    void *manager_ctx;                                        /* the maker's own */
+    void (*deleter)(struct DLManagedTensorVersioned *tensor); /* frees it all; may be NULL */
+    uint64_t flags;                                           /* bit 0: read-only */
+    DLTensor dl_tensor;                                       /* the view */
+} DLManagedTensorVersioned;
+
 #ifdef __cplusplus
 }
 #endif

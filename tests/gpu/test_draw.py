@@ -9,6 +9,8 @@ from steps import Steps, message
 
 import gsplat_c
 from gsplat_c import _draw, _raster
+from gsplat_c._arrays import torch_arrays
+from gsplat_c._scene import raster_fields
 
 CASES = dict(cases())
 WIDTHS = iter(range(301, 4000))
@@ -16,8 +18,10 @@ WIDTHS = iter(range(301, 4000))
 
 @pytest.fixture
 def calls(monkeypatch):
-    """The library's functions that drawing has called."""
+    """The library's functions that drawing has called, one for each step: as with a torch that
+    lends no memory, before 2.10."""
     taken = []
+    monkeypatch.setattr(torch_arrays(), "allocate", None)
 
     def counting(name, function):
         def call(*args):
@@ -109,6 +113,68 @@ def test_a_frame_larger_than_expected(larger, backward, cameras, calls):
     calls.clear()
     gsplat_c.rasterize(**args)
     assert "gsc_raster_render" not in calls  # the next one is expected
+
+
+# ------------------------------------------- in one call, in memory that torch lends
+
+
+def apart(args, outputs):
+    """in_steps() in the context of calls with a stream, of which others expect nothing."""
+    return gsplat_c.rasterize_forward(outputs=outputs, max_intersections_bytes=1 << 40, stream=0,
+                                      **args)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_same_bits_at_once(name):
+    args, outputs = CASES[name]
+    args = to_cuda(args)
+    expected, _ = apart(args, outputs)
+    for _ in range(2):  # counted first, then as it was expected
+        drawn = gsplat_c.rasterize(outputs=outputs, **args)
+        for output in outputs:
+            assert torch.equal(getattr(drawn, output), getattr(expected, output)), output
+
+
+def at_once(args):
+    """(image, gradients, whether state and lists are one array) as drop-in modules draw."""
+    numbers, tensors = raster_fields(**args)
+    lead = args["view"].shape[:-2]
+    color = torch.empty(*lead, 3, args["height"], args["width"], device="cuda")
+    saved = _raster.draw(numbers, tensors, {"color": color}, True)
+    joined = saved.intersections is None
+    return color, gradients(saved, args, color), joined
+
+
+@pytest.mark.parametrize("cameras", [1, 3])
+def test_frames_and_gradients_at_once(cameras):
+    args = scene(cameras=cameras)
+    few = {k: v.clone() if torch.is_tensor(v) else v for k, v in args.items()}
+    few["opacities"][::2] = 0
+    frames = [(few, False), (few, True), (args, False), (args, True), (few, True)]
+    for number, (frame, expects_joined) in enumerate(frames):
+        expected, saved = apart(frame, ("color",))
+        wanted = gradients(saved, frame, expected.color)
+        color, found, joined = at_once(frame)
+        assert joined == expects_joined, number
+        assert torch.equal(color, expected.color), number
+        for name in ("means", "opacities", "scales", "rotations", "sh"):
+            a, b = getattr(found, name), getattr(wanted, name)
+            assert torch.allclose(a, b, rtol=1e-5, atol=1e-6 * float(b.abs().max())), name
+
+
+def test_a_stream_of_the_callers_takes_nothing_of_torch():
+    args, stream = scene(), torch.cuda.Stream()
+    expected = gsplat_c.rasterize(**args)
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    gsplat_c.rasterize(**args, out={"color": expected.color}, stream=stream.cuda_stream)
+    assert torch.cuda.max_memory_allocated() == before
+    gsplat_c.rasterize(**args, out={"color": expected.color})
+    assert torch.cuda.max_memory_allocated() > before
+
+
+# ------------------------------------------------------------------------------------
 
 
 def test_a_walk_around(calls):

@@ -33,7 +33,7 @@ lap("import gsplat_c")
 gsplat_c.limits("cuda:0")
 lap("context_create")
 from gsplat_c import _context
-handle = _context._contexts.pop((2, 0))
+handle = _context._contexts.pop(((2, 0), None))
 library.gsc_context_free(ctypes.c_void_p(handle))
 lap("context_free")
 gsplat_c.limits("cuda:0")

@@ -23,9 +23,10 @@ generator = torch.Generator().manual_seed(1)
 def uniform(low, high, *shape):
     return (torch.rand(shape, generator=generator) * (high - low) + low).to(device)
 def free_context(package):
-    # The one of the device, that the package keeps for the life of the process.
-    handle = package._context._contexts.pop((1 if device == "cpu" else 2, 0))
-    ctypes.CDLL(package._lib.path).gsc_context_free(ctypes.c_void_p(handle))
+    # Those of the device, that the package keeps for the life of the process.
+    contexts, kind = package._context._contexts, 1 if device == "cpu" else 2
+    for handle in {contexts.pop(key) for key in list(contexts) if key[0] == (kind, 0)}:
+        ctypes.CDLL(package._lib.path).gsc_context_free(ctypes.c_void_p(handle))
 n = 3000
 scene = dict(
     means=uniform(-1, 1, n, 3) + torch.tensor([0, 0, 4.0], device=device),

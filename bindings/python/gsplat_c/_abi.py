@@ -64,8 +64,8 @@ STRUCTS = {
         },
     ),
     "gsc_context_desc": (
-        56,
-        "=QIIiiQQQii",
+        64,
+        "=QIIiiQQQiiQ",
         {
             "struct_size": 0,
             "abi_version": 8,
@@ -77,6 +77,7 @@ STRUCTS = {
             "log_user": 40,
             "log_level": 48,
             "cpu_threads": 52,
+            "allocate": 56,
         },
     ),
     "gsc_limits": (
@@ -344,6 +345,7 @@ FUNCTIONS = {
     "gsc_raster_forward": ("i", "ppppp"),
     "gsc_raster_backward_saved": ("i", "ppppp"),
     "gsc_raster_saved_free": ("v", "pp"),
+    "gsc_raster_saved_take": ("i", "ppp"),
     "gsc_mark_visible": ("i", "pppp"),
     "gsc_knn_scratch_bytes": ("i", "ppp"),
     "gsc_knn": ("i", "ppp"),

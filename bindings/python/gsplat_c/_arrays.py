@@ -9,7 +9,7 @@ no framework is imported, an array's own is already there.  What adapters do:
                 who makes an array for it keeps that in block.keep.
     pack_all    the same of many inputs, of any framework
     pack_fields a descriptor whose last fields these are
-    pack_new    the same of outputs that empty() gave
+    pack_frame  the same of a frame that is to be recorded, and of its outputs
     empty       a new array on the device of another
     bytes       uint8 memory at a multiple of 256, and its address
     buffers     the same of several sizes, with views instead of addresses
@@ -17,6 +17,8 @@ no framework is imported, an array's own is already there.  What adapters do:
     is_double   whether it is float64
     stream      the framework's current stream, as DLPack and CUDA number it
     is_transposed  whether an array is of 4 x 4 matrices that are dense but by columns
+    allocate    None, or gsc_context_desc.allocate, so that the library asks for memory itself
+    take        an array of a DLManagedTensorVersioned that allocate gave
     convert     None, or makes the caller's kind of array of what empty() gave
 
 numpy, torch, cupy and jax have files of their own.
@@ -50,6 +52,7 @@ class Arrays:
     """What adapters have unless they say otherwise."""
 
     convert = None
+    allocate = None
 
     def is_transposed(self, array):
         return False
@@ -66,12 +69,18 @@ class Arrays:
             addresses.append(found.pack(block, value, name, strided))
         return addresses
 
-    def pack_fields(self, block, descriptor, numbers, names, values, recorded=False):
-        """A Descriptor of the numbers, then of inputs as pack_all() takes them; its address.
-
-        recorded: the caller cares for gradients, so that inputs may require them.
-        """
+    def pack_fields(self, block, descriptor, numbers, names, values):
+        """A Descriptor of the numbers, then of inputs as pack_all() takes them; its address."""
         return descriptor.pack_both(block, numbers, self.pack_all(block, names, values))
+
+    def pack_frame(self, block, descriptor, numbers, names, values, results, outputs):
+        """The same, and the address of a Descriptor `results` of what empty() gave, by name.
+
+        The caller cares for gradients, so that inputs may require them.
+        """
+        addresses = {name: pack_output(block, array, name) for name, array in outputs.items()}
+        return (self.pack_fields(block, descriptor, numbers, names, values),
+                results.pack_named(block, addresses))
 
     def buffers(self, block, like, device, sizes):
         """[bytes(size, like), its view] for each size, one after the other; device: its word."""
@@ -80,10 +89,6 @@ class Arrays:
             memory, address = self.bytes(size, like)
             found += (memory, block.bytes(address, device, size))
         return found
-
-    def pack_new(self, block, outputs):
-        """{name: address} of outputs, {name: array}."""
-        return {name: pack_output(block, array, name) for name, array in outputs.items()}
 
 
 def by_columns(shape, strides, item=1):

@@ -95,9 +95,22 @@ class Descriptor:
 
     def default(self, block: Block) -> int:
         """Leaves every field at its default."""
+        return self.put(block, self._zero)
+
+    def put(self, block: Block, packed: bytes) -> int:
+        """Writes what get() returned; the address."""
         offset = block.reserve(self.size)
-        block.memory[offset:block.top] = self._zero
+        block.memory[offset:block.top] = packed
         return block.base + offset
+
+    def get(self, block: Block, address: int) -> bytes:
+        """The whole struct."""
+        offset = address - block.base
+        return bytes(block.memory[offset:offset + self.size])
+
+    def put_size(self, block: Block, address: int, size: int) -> None:
+        """Writes struct_size, or what is to stand there for now."""
+        _set_pointer(block.memory, address - block.base, size)
 
     def pack_named(self, block: Block, values: dict[str, int]) -> int:
         """Writes pointer fields by name and leaves the others at their default."""

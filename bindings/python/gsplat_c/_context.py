@@ -16,7 +16,7 @@ _DESC = Descriptor("gsc_context_desc")
 _LIMITS = Descriptor("gsc_limits")
 _VERSION = CONSTANTS["GSC_ABI_MAJOR"] << 16 | CONSTANTS["GSC_ABI_MINOR"]
 
-_contexts: dict[tuple[int, int], int] = {}
+_contexts: dict[tuple, int] = {}  # by device and gsc_context_desc.allocate
 _lock = threading.Lock()
 
 
@@ -36,8 +36,8 @@ _NAMES = {"cpu": CPU, "cuda": CUDA}
 
 def context(device: tuple[int, int]) -> int:
     """The context of a device, made at its first use and kept until the process ends."""
-    found = _contexts.get(device)
-    return found if found is not None else _create(device)
+    found = _contexts.get((device, None))
+    return found if found is not None else _create(device, None)
 
 
 def begin(block, value, name, stream):
@@ -50,20 +50,23 @@ def begin(block, value, name, stream):
     device = arrays.device(value)
     block.stream = arrays.stream(device) if stream is None else stream
     block.double = arrays.is_double(value)
-    handle = _contexts.get(device)  # context(), without the call
-    return arrays, device, handle if handle is not None else _create(device)
+    # The framework's memory is for the framework's stream.
+    allocate = arrays.allocate if stream is None else None
+    handle = _contexts.get((device, allocate))
+    return arrays, device, handle if handle is not None else _create(device, allocate)
 
 
-def _create(device):
+def _create(device, allocate):
     if device[0] not in _HOMES:
         raise argument_error("DEVICE", f"arrays on DLPack device type {device[0]}, expected CPU "
                                        "or CUDA")
-    home = (_HOMES[device[0]], device[1])
+    kind = _HOMES[device[0]]
+    home = (kind, device[1]), None if kind == CPU else allocate
     with _lock:
         if home not in _contexts:
-            _contexts[home] = _open(home, _threads() if home[0] == CPU else 0)
-        _contexts[device] = _contexts[home]
-        return _contexts[device]
+            _contexts[home] = _open(home[0], _threads() if kind == CPU else 0, home[1])
+        _contexts[device, allocate] = _contexts[home]
+        return _contexts[home]
 
 
 def _threads():
@@ -74,9 +77,9 @@ def _threads():
     return int(text)
 
 
-def _open(device, threads):
+def _open(device, threads, allocate):
     with call() as block:
-        desc = _DESC.pack(block, _VERSION, 0, *device, 0, 0, 0, 0, threads)
+        desc = _DESC.pack(block, _VERSION, 0, *device, 0, 0, 0, 0, threads, allocate or 0)
         handle = ctypes.c_void_p()
         check(lib.gsc_context_create(desc, ctypes.addressof(handle)))
         return handle.value

@@ -35,18 +35,20 @@ def pointer_comes_first(capsule, name):
             and read_pointer(id(capsule) + OBJECT_BYTES).value == capsule_pointer(capsule, name))
 
 
-def view_address(kind):
-    """The address of a type's C function(array, DLTensor *) that fills a view; None if it has none.
+def exchange_functions(kind):
+    """Addresses of C functions of a type, from its table of DLPack 1; None for what it has not.
 
-    It is the fourth pointer in the table of DLPack 1's C functions, behind a header of 16 bytes.
-    The view borrows the array's shape and strides.  Failure is the array's own exception.
+    The first and the fourth behind a header of 16 bytes: managed_tensor_allocator, which the header
+    has as gsc_allocate_fn, and dltensor_from_py_object_no_sync, which fills a view that borrows
+    the array's shape and strides; it fails with the array's own exception.
     """
     table = getattr(kind, "__dlpack_c_exchange_api__", None)
     if table is None or not capsule_is(table, b"dlpack_exchange_api"):
-        return None
+        return None, None
     address = capsule_pointer(table, b"dlpack_exchange_api")
-    function = read_pointer(address + 16 + 3 * 8).value
-    return function if ctypes.c_uint32.from_address(address).value == 1 else None
+    if ctypes.c_uint32.from_address(address).value != 1:
+        return None, None
+    return read_pointer(address + 16).value, read_pointer(address + 16 + 3 * 8).value
 
 
 def view_function(address):
@@ -59,6 +61,16 @@ def views_function(address):
     word, held = ctypes.c_void_p, ctypes.cast(lib.gsc_view_objects, ctypes.c_void_p).value
     function = ctypes.PYFUNCTYPE(ctypes.c_int, word, word, ctypes.c_int32, word, word, word)(held)
     return partial(function, address, id(None))
+
+
+_VERSIONED = b"dltensor_versioned"
+_new_capsule = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p,
+                                 ctypes.c_void_p)(("PyCapsule_New", ctypes.pythonapi))
+
+
+def capsule_of(tensor):
+    """A capsule of a DLManagedTensorVersioned, an address, for somebody to take it out."""
+    return _new_capsule(tensor, _VERSIONED, None)
 
 
 def fields_of(pointer):

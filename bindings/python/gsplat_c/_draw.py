@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 from ._abi import CONSTANTS
 from ._arrays import CPU
 from ._call import Descriptor, device_word
@@ -16,10 +18,12 @@ INFO = Descriptor("gsc_raster_info")
 
 _forward, _forecast, _draw = lib.gsc_raster_forward, lib.gsc_raster_forecast, lib.gsc_raster_draw
 _project, _render = lib.gsc_raster_project, lib.gsc_raster_render
+_take, _TWO_POINTERS = lib.gsc_raster_saved_take, struct.Struct("=2Q")
 
 _STATISTICS = frozenset(("touched", "weight_sum", "weight_count", "weight_blend",
                          "weight_distance"))
 _TOO_SMALL = CONSTANTS["GSC_ERROR_BUFFER_TOO_SMALL"]
+_OUT_OF_MEMORY = CONSTANTS["GSC_ERROR_OUT_OF_MEMORY"]
 # Where Descriptor.unpack() has a field.
 (_STATE_BYTES, _LISTS_BYTES, _LISTS_MIN_BYTES, _SCRATCH_BYTES, BACKWARD_SCRATCH_BYTES, _PAIRS,
  _VISIBLE) = (
@@ -69,7 +73,7 @@ def draw_once(block, handle, args, results, values, like, device, stream):
     """
     if device[0] == CPU or stream is not None:
         check(_forward(handle, args, results, 0, block.stream))
-    else:
+    elif not _forward_at_once(block, handle, args, results, 0):
         memory = Memory(block, like, device, True, _image_bytes(values), joined=3)
         _steps(block, handle, args, results, memory, None)
 
@@ -81,10 +85,39 @@ def draw_saved(block, handle, args, results, values, like, device, stream, limit
     limit: of the bytes of the lists, None for the whole frame's.  joined: state and lists may be
     one array, which spares the time of an allocation before the device has work.
     """
+    if joined and device[0] != CPU:
+        place = block.reserve(_TWO_POINTERS.size)
+        if _forward_at_once(block, handle, args, results, block.base + place):
+            return _take_saved(block, place)
     image = 0 if device[0] == CPU else _image_bytes(values)
     memory = Memory(block, like, device, stream is None, image, 2 if joined else 0)
     state, lists, info = _steps(block, handle, args, results, memory, limit)
     return SavedRaster(state, None if lists is state else lists, INFO.unpack(block, info))
+
+
+def _forward_at_once(block, handle, args, results, saved):
+    """Draws in memory that the library asks the framework for; whether it did.
+
+    saved: where to leave a gsc_raster_saved, 0 if none is wanted.  When there is no memory the
+    framework is to say so, and what it has.
+    """
+    if block.arrays.allocate is None:
+        return False
+    status = _forward(handle, args, results, saved, block.stream)
+    if status == _OUT_OF_MEMORY:
+        return False
+    check(status)
+    return True
+
+
+def _take_saved(block, place):
+    """The SavedRaster of the gsc_raster_saved at a place in the block."""
+    saved, _ = _TWO_POINTERS.unpack_from(block.memory, place)
+    info = INFO.default(block)
+    check(_take(saved, block.base + place, info))
+    state, lists = _TWO_POINTERS.unpack_from(block.memory, place)
+    take = block.arrays.take
+    return SavedRaster(take(state), take(lists) if lists else None, INFO.unpack(block, info))
 
 
 def _image_bytes(values):

@@ -21,11 +21,13 @@ from ._result import RasterGrads, RasterOutputs
 from ._scene import (
     DETERMINISTIC,
     OUTPUT_NAMES,
+    OUTPUTS,
     TENSORS,
     Frame,
     add_flags,
     make_outputs,
     pack_fields,
+    pack_frame,
     raster_fields,
 )
 
@@ -37,7 +39,6 @@ if TYPE_CHECKING:
 
     from ._types import Array, CameraArray, Out, RasterArgs
 
-_OUTPUTS = Descriptor("gsc_raster_outputs")
 _GRADS = Descriptor("gsc_raster_grads")
 
 _GRAD_ADD = CONSTANTS["GSC_RASTER_GRAD_ADD"]
@@ -164,7 +165,7 @@ def _outputs(block, arrays, like, outputs, out, frame):
         raise argument_error("INVALID_ARGUMENT", "outputs has no 'color', which is required")
     values, addresses = make_outputs(block, arrays, like, outputs, out, OUTPUT_NAMES,
                                      frame.output)
-    return values, _OUTPUTS.pack_named(block, addresses)
+    return values, OUTPUTS.pack_named(block, addresses)
 
 
 def rasterize_forward(
@@ -216,9 +217,8 @@ def draw(numbers, tensors, outputs, saves):
     means = tensors[_MEANS]
     with call("rasterize_forward" if saves else "rasterize") as block:
         arrays, device, handle = begin(block, means, "means", None)
-        args = pack_fields(block, numbers if saves else add_flags(numbers, _FORWARD_ONLY), tensors,
-                           True)
-        results = _OUTPUTS.pack_named(block, arrays.pack_new(block, outputs))
+        args, results = pack_frame(
+            block, numbers if saves else add_flags(numbers, _FORWARD_ONLY), tensors, outputs)
         if not saves:
             return draw_once(block, handle, args, results, outputs, means, device, None)
         return draw_saved(block, handle, args, results, outputs, means, device, None, joined=True)

@@ -9,7 +9,7 @@ from ._arrays import pack_output, shape_of
 from ._call import Descriptor
 from ._errors import argument_error
 
-_ARGS = Descriptor("gsc_raster_args")
+_ARGS, OUTPUTS = Descriptor("gsc_raster_args"), Descriptor("gsc_raster_outputs")
 TENSORS = _ARGS.fields[_ARGS.fields.index("view"):]
 _SMALLEST = 1.2e-38  # stands for zero where the C struct reads zero as "default"
 
@@ -81,9 +81,14 @@ def add_flags(numbers, flags):
     return numbers[0] | flags, *numbers[1:]
 
 
-def pack_fields(block, numbers, tensors, recorded=False):
-    """The address of a gsc_raster_args; after begin().  recorded: see Arrays.pack_fields."""
-    return block.arrays.pack_fields(block, _ARGS, numbers, TENSORS, tensors, recorded)
+def pack_fields(block, numbers, tensors):
+    """The address of a gsc_raster_args; after begin()."""
+    return block.arrays.pack_fields(block, _ARGS, numbers, TENSORS, tensors)
+
+
+def pack_frame(block, numbers, tensors, outputs):
+    """The same, and the address of a gsc_raster_outputs: see Arrays.pack_frame."""
+    return block.arrays.pack_frame(block, _ARGS, numbers, TENSORS, tensors, OUTPUTS, outputs)
 
 
 def _stored_degree(sh, sh_dc):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import struct
+from functools import lru_cache
 from operator import attrgetter
 
 from ._arrays import CPU, CUDA, POSITION, STRIDED, Arrays, adapters, by_columns, must_be_dense
 from ._call import DLTENSOR, POINTER, device_word, dtype_word
-from ._dlpack import view_address, view_function, views_function
+from ._dlpack import capsule_of, exchange_functions, view_function, views_function
 from ._errors import argument_error
 
 
 _NO_MEMORY = (RuntimeError, TypeError, BufferError)  # what a tensor without any raises
+_TWO_WORDS = struct.Struct("=2Q")
 _BY_COLUMNS = (1, 4)  # strides of one matrix; the library looks at the shape
 
 
@@ -20,6 +23,13 @@ def _reads_strides(name, tensor):
         return False
     strides = tensor.stride()
     return strides == _BY_COLUMNS or name == POSITION or by_columns(tensor.shape, strides)
+
+
+@lru_cache(maxsize=None)
+def _matrices(names):
+    """Bits of those that the library reads where their matrices are stored transposed."""
+    return sum(1 << place for place, name in enumerate(names)
+               if name in STRIDED and name != POSITION)
 
 
 class TorchArrays(Arrays):
@@ -38,9 +48,10 @@ class TorchArrays(Arrays):
                        for name in ("float32", "float64", "int32", "int64", "uint8", "bool")}
         cpu = torch.device("cpu")
         self._devices, self._words = {cpu: (CPU, 0)}, {}
+        self._kinds = {type(None)}  # and types of tensors that were seen
         self._records, self._empty, self._uint8 = torch.is_grad_enabled, torch.empty, torch.uint8
         self._requires_grad = attrgetter("requires_grad")
-        address = view_address(torch.Tensor)
+        self.allocate, address = exchange_functions(torch.Tensor)
         self._view = address and view_function(address)
         self._views = address and views_function(address)
         self._raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
@@ -97,59 +108,72 @@ class TorchArrays(Arrays):
             addresses += super().pack_all(block, (name,), (value,))
         return addresses
 
-    def pack_fields(self, block, descriptor, numbers, names, values, recorded=False):
+    def pack_fields(self, block, descriptor, numbers, names, values):
         """Where torch has the table, views of all tensors in one call of the library."""
         try:
-            if self._views is not None and self._are_plain(values, recorded):
-                return self._view_fields(block, descriptor, numbers, names, values, recorded)
+            if self._are_plain(values) and not (self._records() and True in map(
+                    self._requires_grad, [value for value in values if value is not None])):
+                return self._view_fields(block, descriptor, numbers, names, values)
         except _NO_MEMORY:
             pass  # what follows says why
-        if not recorded:
-            return super().pack_fields(block, descriptor, numbers, names, values)
+        return super().pack_fields(block, descriptor, numbers, names, values)
+
+    def pack_frame(self, block, descriptor, numbers, names, values, results, outputs):
+        try:
+            if self._are_plain(values):
+                return self._view_frame(block, descriptor, numbers, names, values, results, outputs)
+        except _NO_MEMORY:
+            pass
         with self.torch.no_grad():
-            return super().pack_fields(block, descriptor, numbers, names, values)
+            return super().pack_frame(block, descriptor, numbers, names, values, results, outputs)
 
-    def _are_plain(self, values, recorded):
-        """Whether all that is given are tensors whose views are all there is to know."""
-        given = [value for value in values if value is not None]
-        for kind in {*map(type, given)}:
-            if adapters.get(kind) is not self:
-                return False
-        return (recorded or not self._records()
-                or True not in map(self._requires_grad, given))
+    def _are_plain(self, values):
+        """Whether all that is given are tensors that the table's functions know."""
+        kinds = {*map(type, values)}
+        if kinds <= self._kinds:
+            return self._views is not None
+        if any(adapters.get(kind) is not self for kind in kinds - self._kinds):
+            return False
+        self._kinds |= kinds
+        return self._views is not None
 
-    def _view_fields(self, block, descriptor, numbers, names, values, recorded):
-        count = len(values)
+    def _view_fields(self, block, descriptor, numbers, names, values):
         fields = descriptor.pack_both(block, numbers, map(id, values))
-        objects = fields + descriptor.size - POINTER.size * count
-        views = block.base + block.reserve(count * DLTENSOR.size)
-        strided = block.reserve(POINTER.size)
-        if self._views(count, objects, views, block.base + strided):
+        count = len(values)
+        self._view_objects(block, fields + descriptor.size - POINTER.size * count, count, names,
+                           values)
+        return fields
+
+    def _view_frame(self, block, descriptor, numbers, names, values, results, outputs):
+        """Of the inputs and of the outputs behind them at once.  Between the two is the size of
+        the outputs' struct, which has to be 0, no object, until then."""
+        fields, count = descriptor.pack_both(block, numbers, map(id, values)), len(values)
+        found = results.pack_named(block, {name: id(value) for name, value in outputs.items()})
+        results.put_size(block, found, 0)
+        self._view_objects(block, found - POINTER.size * count, count + results.size // POINTER.size,
+                           names, values)
+        results.put_size(block, found, results.size)
+        return fields, found
+
+    def _view_objects(self, block, objects, count, names, values):
+        """Makes addresses of objects those of their views; names and values: of the first, which
+        may be strided and may require grad if the caller has looked."""
+        views = block.base + block.reserve(count * DLTENSOR.size + _TWO_WORDS.size)
+        strided = views + count * DLTENSOR.size
+        if self._views(count, objects, views, strided):
             raise BufferError("a tensor has no view")
-        strided, = POINTER.unpack_from(block.memory, strided)
+        strided, transposed = _TWO_WORDS.unpack_from(block.memory, strided - block.base)
+        strided &= ~(transposed & _matrices(names))
         while strided:
             place = strided.bit_length() - 1
             name, value = names[place], values[place]
             # What is still to be negated is part of a complex tensor, and so among these.
-            if value.is_neg() or not _reads_strides(name, value):
-                if recorded:
-                    value = value.detach()
-                    block.keep.append(value)  # whose shape the view borrows
+            if value.is_neg() or name != POSITION:
+                value = value.detach()
+                block.keep.append(value)  # whose shape the view borrows
                 POINTER.pack_into(block.memory, objects - block.base + POINTER.size * place,
                                   self.pack(block, value, name))
             strided -= 1 << place
-        return fields
-
-    def pack_new(self, block, outputs):
-        view, addresses = self._view, {}
-        free = block.base + block.reserve(len(outputs) * DLTENSOR.size)
-        for name, tensor in outputs.items():
-            if view is None:
-                addresses[name] = self._describe(block, tensor, name, None)
-            else:
-                view(tensor, free)
-                addresses[name], free = free, free + DLTENSOR.size
-        return addresses
 
     @staticmethod
     def _plain(block, tensor, strided, name, writable):
@@ -178,6 +202,9 @@ class TorchArrays(Arrays):
         address = memory.data_ptr()
         start = -address % 256
         return memory.narrow(0, start, size), address + start
+
+    def take(self, tensor):
+        return self.torch.from_dlpack(capsule_of(tensor))
 
     def address(self, tensor):
         return tensor.data_ptr()

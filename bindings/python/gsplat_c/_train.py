@@ -9,11 +9,12 @@ from ._context import begin
 from ._errors import argument_error
 from ._lib import check, lib
 from ._ops import _LOSS, _VALID, _window
-from ._raster import _GRADS, _OUTPUTS, GRAD2D_NDC, GRAD_NAMES, _grad_shape, _need
+from ._raster import _GRADS, GRAD2D_NDC, GRAD_NAMES, _grad_shape, _need
 from ._result import RasterGrads, RasterOutputs, TrainStep
 from ._scene import (
     _SMALLEST,
     OUTPUT_NAMES,
+    OUTPUTS,
     Frame,
     make_outputs,
     number,
@@ -130,7 +131,7 @@ def train_step(
                           losses_at["loss"], losses_at.get("parts", 0), 0)
         flags = (_DECOUPLED if decoupled else 0) | (_ALL_ROWS if all_rows else 0)
         packed = _TRAIN.pack(block, flags, count, packed_groups, _GROUP.size, raster, loss,
-                             _OUTPUTS.pack_named(block, drawn_at),
+                             OUTPUTS.pack_named(block, drawn_at),
                              _GRADS.pack_named(block, grads_at), 0, 0)
         check(lib.gsc_train_step(handle, packed, block.stream))
         losses = convert(arrays, losses, like, loss_out)

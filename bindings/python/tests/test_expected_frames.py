@@ -7,7 +7,7 @@ import pytest
 from scenes import arrays_of, cloud
 
 import gsplat_c
-from gsplat_c import _draw
+from gsplat_c import _arrays, _draw
 from gsplat_c._lib import lib
 
 torch = pytest.importorskip("torch")
@@ -36,6 +36,7 @@ def steps(request, monkeypatch):
         return call
 
     monkeypatch.setattr(_draw, "CPU", None)
+    monkeypatch.setattr(_arrays.torch_arrays(), "allocate", None)
     monkeypatch.setattr(_draw, "_forecast", forecast)
     for name in ("forward", "project", "draw", "render"):
         monkeypatch.setattr(_draw, f"_{name}", noted(name, getattr(lib, f"gsc_raster_{name}")))

@@ -16,6 +16,7 @@ structs! {
         log_user,
         log_level,
         cpu_threads,
+        allocate,
     }
     gsc_limits {
         struct_size,

@@ -1,0 +1,140 @@
+"""Frames in memory that the library asks the framework for, as on a GPU; here on the CPU."""
+
+import ctypes
+
+import numpy as np
+import pytest
+import torch
+from frames import Camera, arguments, gaussians
+
+from gsplat_c import _arrays, _context, _dlpack, _draw
+
+pytestmark = pytest.mark.skipif(_dlpack.exchange_functions(torch.Tensor)[0] is None,
+                                reason="this torch lends no memory")
+
+
+class View(ctypes.Structure):
+    """DLTensor."""
+
+    _fields_ = [("data", ctypes.c_void_p), ("device", ctypes.c_int32 * 2),
+                ("ndim", ctypes.c_int32), ("dtype", ctypes.c_uint32), ("shape", ctypes.c_void_p),
+                ("strides", ctypes.c_void_p), ("byte_offset", ctypes.c_uint64)]
+
+
+class Managed(ctypes.Structure):
+    """DLManagedTensorVersioned."""
+
+    _fields_ = [("version", ctypes.c_uint32 * 2), ("context", ctypes.c_void_p),
+                ("deleter", ctypes.c_void_p), ("flags", ctypes.c_uint64), ("view", View)]
+
+
+class Framework:
+    """Lends memory of numpy and knows what is out; sizes: of all that was ever asked for."""
+
+    def __init__(self):
+        self.out, self.sizes, self.limit = {}, [], None
+        self._delete = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.out.__delitem__)
+        self._allocate = ctypes.CFUNCTYPE(
+            ctypes.c_int, ctypes.POINTER(View), ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p,
+            ctypes.c_void_p)(self._lend)
+        self.address = ctypes.cast(self._allocate, ctypes.c_void_p).value
+
+    def _lend(self, prototype, made, user, set_error):
+        size = ctypes.c_int64.from_address(prototype.contents.shape).value
+        self.sizes.append(size)
+        if self.limit is not None and len(self.sizes) > self.limit:
+            return -1
+        memory, shape = np.empty(size + 255, np.uint8), (ctypes.c_int64 * 1)(size)
+        view = View.from_buffer_copy(prototype.contents)
+        view.data = memory.ctypes.data + -memory.ctypes.data % 256
+        view.shape = ctypes.addressof(shape)
+        managed = Managed((ctypes.c_uint32 * 2)(1, 1), None,
+                          ctypes.cast(self._delete, ctypes.c_void_p), 0, view)
+        made[0] = address = ctypes.addressof(managed)
+        self.out[address] = managed, memory, shape
+        return 0
+
+
+@pytest.fixture
+def framework(monkeypatch):
+    """torch with memory of a Framework."""
+    found = Framework()
+    adapter = _arrays.torch_arrays()
+    monkeypatch.setattr(adapter, "allocate", found.address)
+    monkeypatch.setattr(_context, "CPU", None)
+    monkeypatch.setattr(_draw, "CPU", None)
+    before = set(_context._contexts)
+    yield found
+    assert not found.out
+    for key in set(_context._contexts) - before:
+        if key[1] == found.address:
+            _draw.lib.gsc_context_free(_context._contexts.pop(key))
+
+
+def frame(use, leaves=None, variant="2023"):
+    """(image, gradients by name) of a frame, gradients of all leaves if there are any."""
+    dgr = use(variant).dgr
+    leaves = leaves or gaussians(25, "cpu")
+    settings = dgr.GaussianRasterizationSettings(**Camera("cpu").settings(variant))
+    color, radii = dgr.GaussianRasterizer(settings)(**arguments(leaves, False))
+    return color, radii, leaves
+
+
+def gradients(color, leaves):
+    weights = torch.linspace(-1, 1, color.numel()).reshape(color.shape)
+    return torch.autograd.grad(color, list(leaves.values()), weights, allow_unused=True)
+
+
+def expect_equal(found, expected):
+    for one, other in zip(found, expected):
+        assert (one is None and other is None) or torch.equal(one, other)
+
+
+def test_a_frame_and_its_gradients(use, framework, monkeypatch):
+    color, radii, leaves = frame(use)
+    assert len(framework.out) == 2  # state and lists
+    found = gradients(color, leaves)
+    with monkeypatch.context() as plain:
+        plain.setattr(_arrays.torch_arrays(), "allocate", None)
+        plain.setattr(_draw, "CPU", _arrays.CPU)
+        other, same, leaves = frame(use)
+        assert torch.equal(color, other) and torch.equal(radii, same)
+        expect_equal(found, gradients(other, leaves))
+    del color, other
+
+
+def test_a_frame_without_gradients(use, framework):
+    with torch.no_grad():
+        color, _, _ = frame(use)
+    assert framework.sizes and not framework.out
+    assert torch.equal(color, frame(use)[0])
+
+
+@pytest.mark.parametrize("limit", [0, 1, 2])
+def test_without_memory_torch_is_asked_itself(use, framework, limit):
+    expected, _, leaves = frame(use)
+    wanted = gradients(expected, leaves)
+    framework.limit = len(framework.sizes) + limit
+    color, _, leaves = frame(use)
+    assert len(framework.sizes) > framework.limit
+    assert torch.equal(color, expected)
+    expect_equal(gradients(color, leaves), wanted)
+    del color, expected
+
+
+def test_torch_says_itself_that_there_is_none(use, framework, monkeypatch):
+    def no_memory(*sizes, **options):
+        raise MemoryError("torch has none")
+
+    framework.limit = 0
+    arrays = _arrays.torch_arrays()
+    monkeypatch.setattr(arrays, "bytes", no_memory)
+    with pytest.raises(MemoryError, match="^torch has none$"):
+        frame(use)
+
+
+def test_other_errors_are_the_librarys(use, framework):
+    leaves = gaussians(25, "cpu")
+    leaves["scales"] = torch.ones(24, 3, requires_grad=True)
+    with pytest.raises(ValueError, match="scales"):
+        frame(use, leaves)

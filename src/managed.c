@@ -1,0 +1,87 @@
+#include "managed.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIRST_ROOM = 16 };
+
+void gsc__managed_open(gsc__managed *managed, gsc_allocate_fn *allocate) {
+    memset(managed, 0, sizeof *managed);
+    managed->allocate = allocate;
+    gsc__mutex_init(&managed->mutex);
+}
+
+void gsc__managed_close(gsc__managed *managed) {
+    gsc__mutex_destroy(&managed->mutex);
+    free(managed->blocks);
+}
+
+/* What failed is told by the function that wanted memory. */
+static void no_message(void *user, const char *kind, const char *message) {
+    (void)user;
+    (void)kind;
+    (void)message;
+}
+
+static DLManagedTensorVersioned *make_tensor(const gsc__managed *managed, size_t bytes,
+                                             DLDevice device) {
+    int64_t shape[] = {(int64_t)bytes};
+    DLTensor prototype = {.device = device, .ndim = 1, .dtype = {kDLUInt, 8, 1}, .shape = shape};
+    DLManagedTensorVersioned *tensor = NULL;
+    if (managed->allocate(&prototype, &tensor, NULL, no_message) != 0) return NULL;
+    return tensor;
+}
+
+static void delete_tensor(DLManagedTensorVersioned *tensor) {
+    if (tensor && tensor->deleter) tensor->deleter(tensor);
+}
+
+static bool keep(gsc__managed *managed, const void *data, DLManagedTensorVersioned *tensor) {
+    gsc__mutex_lock(&managed->mutex);
+    if (managed->count == managed->room) {
+        const size_t room = managed->room ? 2 * managed->room : FIRST_ROOM;
+        gsc__managed_block *blocks = realloc(managed->blocks, room * sizeof *blocks);
+        if (blocks) {
+            managed->blocks = blocks;
+            managed->room = room;
+        }
+    }
+    const bool fits = managed->count < managed->room;
+    if (fits) managed->blocks[managed->count++] = (gsc__managed_block){data, tensor};
+    gsc__mutex_unlock(&managed->mutex);
+    return fits;
+}
+
+void *gsc__managed_alloc(void *user, size_t bytes, size_t alignment, DLDevice device,
+                         void *stream) {
+    gsc__managed *managed = user;
+    (void)alignment;
+    (void)stream;
+    DLManagedTensorVersioned *tensor =
+        bytes > INT64_MAX ? NULL : make_tensor(managed, bytes, device);
+    if (!tensor) return NULL;
+    void *data = (char *)tensor->dl_tensor.data + tensor->dl_tensor.byte_offset;
+    if (keep(managed, data, tensor)) return data;
+    delete_tensor(tensor);
+    return NULL;
+}
+
+/* From the last on: what was given out last is back first as a rule. */
+DLManagedTensorVersioned *gsc__managed_take(gsc__managed *managed, const void *data) {
+    DLManagedTensorVersioned *tensor = NULL;
+    gsc__mutex_lock(&managed->mutex);
+    for (size_t i = managed->count; i-- > 0 && !tensor;) {
+        if (managed->blocks[i].data != data) continue;
+        tensor = managed->blocks[i].tensor;
+        managed->blocks[i] = managed->blocks[--managed->count];
+    }
+    gsc__mutex_unlock(&managed->mutex);
+    return tensor;
+}
+
+void gsc__managed_free(void *user, void *data, size_t bytes, DLDevice device, void *stream) {
+    (void)bytes;
+    (void)device;
+    (void)stream;
+    delete_tensor(gsc__managed_take(user, data));
+}

@@ -1,0 +1,31 @@
+/* Tensors of a framework as the memory of a context. */
+#ifndef GSC_MANAGED_H
+#define GSC_MANAGED_H
+
+#include "gsplat_c.h"
+
+#include "system.h"
+
+typedef struct gsc__managed_block {
+    const void *data; /* that was given out */
+    DLManagedTensorVersioned *tensor;
+} gsc__managed_block;
+
+/* What is given out, found again by its address. */
+typedef struct gsc__managed {
+    gsc_allocate_fn *allocate; /* NULL: there is none */
+    gsc__mutex mutex;
+    gsc__managed_block *blocks; /* [count] of room */
+    size_t count, room;
+} gsc__managed;
+
+void gsc__managed_open(gsc__managed *managed, gsc_allocate_fn *allocate);
+void gsc__managed_close(gsc__managed *managed);
+/* gsc_allocator.alloc and free; user is a gsc__managed.  The framework chooses the alignment, and
+ * the stream. */
+void *gsc__managed_alloc(void *user, size_t bytes, size_t alignment, DLDevice device, void *stream);
+void gsc__managed_free(void *user, void *data, size_t bytes, DLDevice device, void *stream);
+/* The tensor of memory that was given out, which the caller owns now; NULL for NULL. */
+DLManagedTensorVersioned *gsc__managed_take(gsc__managed *managed, const void *data);
+
+#endif
