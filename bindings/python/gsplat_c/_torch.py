@@ -146,13 +146,12 @@ class TorchArrays(Arrays):
 
     def _view_frame(self, block, descriptor, numbers, names, values, results, outputs):
         """Of the inputs and of the outputs behind them at once.  Between the two is the size of
-        the outputs' struct, which has to be 0, no object, until then."""
+        the outputs' struct, which would be taken for an object."""
         fields, count = descriptor.pack_both(block, numbers, map(id, values)), len(values)
-        found = results.pack_named(block, {name: id(value) for name, value in outputs.items()})
-        results.put_size(block, found, 0)
+        found = results.pack_objects(block, outputs)
         self._view_objects(block, found - POINTER.size * count, count + results.size // POINTER.size,
                            names, values)
-        results.put_size(block, found, results.size)
+        results.put_size(block, found)
         return fields, found
 
     def _view_objects(self, block, objects, count, names, values):
