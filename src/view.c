@@ -12,7 +12,7 @@ enum { MOST_OBJECTS = 64 }; /* that one word has bits for */
 static bool is_dense(const DLTensor *view, bool columns) {
     uint64_t stride = 1;
     bool lone = true, unit = true;
-    if (!view->strides) return !columns;
+    if (!view->strides) return true;
     for (int32_t i = 0; i < view->ndim; ++i) {
         if (view->shape[i] == 0) return true;
         lone = lone && view->shape[i] == 1;

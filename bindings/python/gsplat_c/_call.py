@@ -95,18 +95,9 @@ class Descriptor:
 
     def default(self, block: Block) -> int:
         """Leaves every field at its default."""
-        return self.put(block, self._zero)
-
-    def put(self, block: Block, packed: bytes) -> int:
-        """Writes what get() returned; the address."""
         offset = block.reserve(self.size)
-        block.memory[offset:block.top] = packed
+        block.memory[offset:block.top] = self._zero
         return block.base + offset
-
-    def get(self, block: Block, address: int) -> bytes:
-        """The whole struct."""
-        offset = address - block.base
-        return bytes(block.memory[offset:offset + self.size])
 
     def pack_objects(self, block: Block, objects: dict[str, object]) -> int:
         """pack_named() of addresses of objects, with a struct_size of 0 until put_size()."""

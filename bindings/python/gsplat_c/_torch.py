@@ -155,8 +155,8 @@ class TorchArrays(Arrays):
         return fields, found
 
     def _view_objects(self, block, objects, count, names, values):
-        """Makes addresses of objects those of their views; names and values: of the first, which
-        may be strided and may require grad if the caller has looked."""
+        """Makes addresses of objects those of their views.  names, values: of the inputs, which
+        come first; whether they require gradients is for the caller to ask."""
         views = block.base + block.reserve(count * DLTENSOR.size + _TWO_WORDS.size)
         strided = views + count * DLTENSOR.size
         if self._views(count, objects, views, strided):
