@@ -174,6 +174,25 @@ def test_a_stream_of_the_callers_takes_nothing_of_torch():
     assert torch.cuda.max_memory_allocated() > before
 
 
+def test_without_memory_torch_says_so():
+    args = scene(200000)
+    color, _, _ = at_once(args)
+    expected = color.clone()
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    before = torch.cuda.memory_allocated()
+    total = torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.set_per_process_memory_fraction(torch.cuda.memory_reserved() / total)
+    try:
+        for draw in (at_once, lambda args: gsplat_c.rasterize(**args, out={"color": color})):
+            with pytest.raises(torch.cuda.OutOfMemoryError):
+                draw(args)
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    assert torch.cuda.memory_allocated() == before
+    assert torch.equal(at_once(args)[0], expected)
+
+
 # ------------------------------------------------------------------------------------
 
 
