@@ -4,7 +4,10 @@
 
 #include <stdbool.h>
 
-enum { MOST_OBJECTS = 64 }; /* that one word has bits for */
+enum {
+    MOST_OBJECTS = 64, /* that one word has bits for */
+    LEAST_ADDRESS = 4096
+};
 
 /* Where a dimension has one element its stride says nothing, but that of a lone element tells
  * of an array that is part of another.  Unsigned, so that sizes that no array has cannot
@@ -28,8 +31,8 @@ static bool is_dense(const DLTensor *view, bool columns) {
     return true;
 }
 
-gsc_status gsc_view_objects(gsc_view_fn *view, const void *none, int32_t count, void **objects,
-                            DLTensor *views, uint64_t *strided) {
+gsc_status gsc_view_objects(gsc_view_fn *view, const void *none, int32_t count, uint64_t transposed,
+                            void **objects, DLTensor *views, uint64_t *strided) {
     static const char function[] = "view_objects";
     if (!view || !objects || !views || !strided)
         return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: %s is NULL", function,
@@ -40,18 +43,18 @@ gsc_status gsc_view_objects(gsc_view_fn *view, const void *none, int32_t count, 
     if (count < 0 || count > MOST_OBJECTS)
         return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: count is %d, expected 0 to %d", function,
                          count, MOST_OBJECTS);
-    strided[0] = strided[1] = 0;
+    *strided = 0;
     for (int32_t i = 0; i < count; ++i) {
+        const uint64_t bit = UINT64_C(1) << i;
         void *object = objects[i];
-        objects[i] = NULL;
-        if (!object || object == none) continue;
+        if (object == none) objects[i] = NULL;
+        if (object == none || (uintptr_t)object < LEAST_ADDRESS) continue;
         if (view(object, &views[i]) != 0)
             return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: objects[%d] has no view", function,
                              i);
         objects[i] = &views[i];
         if (is_dense(&views[i], false)) continue;
-        strided[0] |= UINT64_C(1) << i;
-        if (views[i].ndim >= 2 && is_dense(&views[i], true)) strided[1] |= UINT64_C(1) << i;
+        if (!(transposed & bit) || views[i].ndim < 2 || !is_dense(&views[i], true)) *strided |= bit;
     }
     return GSC_OK;
 }

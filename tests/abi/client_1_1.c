@@ -60,10 +60,13 @@ static void objects_are_viewed(void) {
     int64_t shape[] = {2, 3}, strides[] = {1, 2};
     DLTensor array = {.data = memory, .ndim = 2, .shape = shape, .strides = strides}, views[2];
     void *objects[] = {NULL, &array};
-    uint64_t strided[2] = {0, 0};
-    CHECK(gsc_view_objects(view_of, NULL, 2, objects, views, strided) == GSC_OK);
+    uint64_t strided = 0;
+    CHECK(gsc_view_objects(view_of, NULL, 2, 0, objects, views, &strided) == GSC_OK);
     CHECK(!objects[0] && objects[1] == &views[1] && views[1].data == memory);
-    CHECK(strided[0] == 2 && strided[1] == 2);
+    CHECK(strided == 2);
+    objects[1] = &array;
+    CHECK(gsc_view_objects(view_of, NULL, 2, 2, objects, views, &strided) == GSC_OK);
+    CHECK(strided == 0);
 }
 
 static int lent; /* tensors that are out */

@@ -335,7 +335,7 @@ FUNCTIONS = {
     "gsc_context_create": ("i", "pp"),
     "gsc_context_free": ("v", "p"),
     "gsc_context_limits": ("i", "pp"),
-    "gsc_view_objects": ("i", "ppippp"),
+    "gsc_view_objects": ("i", "ppiQppp"),
     "gsc_raster_sizes": ("i", "ppp"),
     "gsc_raster_project": ("i", "pppppp"),
     "gsc_raster_render": ("i", "ppppppp"),

@@ -18,6 +18,7 @@ no framework is imported, an array's own is already there.  What adapters do:
     stream      the framework's current stream, as DLPack and CUDA number it
     is_transposed  whether an array is of 4 x 4 matrices that are dense but by columns
     allocate    None, or gsc_context_desc.allocate, so that the library asks for memory itself
+    is_principal  whether results may be made where its arrays are
     take        an array of a DLManagedTensorVersioned that allocate gave
     convert     None, or makes the caller's kind of array of what empty() gave
 
@@ -40,6 +41,18 @@ STRIDED = frozenset(("view", "projection", POSITION))
 CPU_WORD = device_word((CPU, 0))
 
 
+class Names(tuple):
+    """Of inputs, in order.
+
+    Attributes:
+        matrices: has a bit for each whose matrices may be stored transposed.
+    """
+
+    def __init__(self, names):
+        self.matrices = sum(1 << place for place, name in enumerate(names)
+                            if name in STRIDED and name != POSITION)
+
+
 def must_be_dense(name):
     return argument_error("LAYOUT", f"{name} is not dense and row-major, as an output must be")
 
@@ -53,6 +66,7 @@ class Arrays:
 
     convert = None
     allocate = None
+    is_principal = True
 
     def is_transposed(self, array):
         return False
@@ -76,7 +90,7 @@ class Arrays:
     def pack_frame(self, block, descriptor, numbers, names, values, results, outputs):
         """The same, and the address of a Descriptor `results` of what empty() gave, by name.
 
-        The caller cares for gradients, so that inputs may require them.
+        Inputs are all of this adapter, and may require gradients, which are the caller's to record.
         """
         addresses = {name: pack_output(block, array, name) for name, array in outputs.items()}
         return (self.pack_fields(block, descriptor, numbers, names, values),
@@ -177,6 +191,7 @@ class DlpackArrays(Arrays):
 class ListArrays(Arrays):
     """Plain nested lists of numbers, for the small tensors of a camera."""
 
+    is_principal = False
     names = frozenset(("view", "projection", "intrinsics", "position", "background"))
 
     def pack(self, block, value, name, strided=False, writable=False):
@@ -218,6 +233,8 @@ class PackedArrays(Arrays):
 
 class ConvertedArrays(Arrays):
     """Objects without __dlpack__ that numpy can read in place, such as numpy scalars."""
+
+    is_principal = False
 
     def pack(self, block, value, name, strided=False, writable=False):
         if writable:
@@ -299,7 +316,7 @@ def _no_array(value, name):
 def principal(value, name):
     """The adapter for the array that decides where results go and on which device."""
     found = adapter(value, name)
-    if found is _converted or found is _lists:
+    if not found.is_principal:
         raise _no_array(value, name)
     return found
 

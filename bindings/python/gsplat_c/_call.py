@@ -99,18 +99,6 @@ class Descriptor:
         block.memory[offset:block.top] = self._zero
         return block.base + offset
 
-    def pack_objects(self, block: Block, objects: dict[str, object]) -> int:
-        """pack_named() of addresses of objects, with a struct_size of 0 until put_size()."""
-        offset, memory, offsets = block.reserve(self.size), block.memory, self.offsets
-        memory[offset:block.top] = bytes(self.size)
-        for name, value in objects.items():
-            _set_pointer(memory, offset + offsets[name], id(value))
-        return block.base + offset
-
-    def put_size(self, block: Block, address: int) -> None:
-        """Writes struct_size."""
-        _set_pointer(block.memory, address - block.base, self.size)
-
     def pack_named(self, block: Block, values: dict[str, int]) -> int:
         """Writes pointer fields by name and leaves the others at their default."""
         address = self.default(block)

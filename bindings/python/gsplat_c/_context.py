@@ -7,7 +7,7 @@ import os
 import threading
 
 from ._abi import CONSTANTS
-from ._arrays import CPU, CUDA, CUDA_HOST, CUDA_MANAGED, principal
+from ._arrays import CPU, CUDA, CUDA_HOST, CUDA_MANAGED, adapters, principal
 from ._call import Descriptor, call
 from ._errors import argument_error
 from ._lib import Device, check, fail, lib
@@ -46,7 +46,10 @@ def begin(block, value, name, stream):
     Returns (its adapter, its device, the context).  From then on block.arrays is the adapter,
     block.stream the stream, and block.double tells whether numbers are float64.
     """
-    block.arrays = arrays = principal(value, name)
+    arrays = adapters.get(type(value))  # principal(), without the calls
+    if arrays is None or not arrays.is_principal:
+        arrays = principal(value, name)
+    block.arrays = arrays
     device = arrays.device(value)
     block.stream = arrays.stream(device) if stream is None else stream
     block.double = arrays.is_double(value)

@@ -57,9 +57,10 @@ def view_function(address):
 
 
 def views_function(address):
-    """gsc_view_objects() of it: function(count, objects, views, strided), of addresses."""
+    """gsc_view_objects() of it: function(count, transposed, objects, views, strided)."""
     word, held = ctypes.c_void_p, ctypes.cast(lib.gsc_view_objects, ctypes.c_void_p).value
-    function = ctypes.PYFUNCTYPE(ctypes.c_int, word, word, ctypes.c_int32, word, word, word)(held)
+    function = ctypes.PYFUNCTYPE(ctypes.c_int, word, word, ctypes.c_int32, ctypes.c_uint64, word,
+                                 word, word)(held)
     return partial(function, address, id(None))
 
 

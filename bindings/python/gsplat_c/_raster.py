@@ -205,7 +205,7 @@ def _need(args, function):
 
 
 def draw(numbers, tensors, outputs, saves):
-    """rasterize(), or rasterize_forward() if it saves, of arguments in the header's order, which
+    """rasterize(), or rasterize_forward() if it saves, of torch tensors in the header's order, which
     may require gradients: those are the caller's to record.
 
     Args:

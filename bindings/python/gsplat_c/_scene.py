@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 from ._abi import CONSTANTS
-from ._arrays import pack_output, shape_of
+from ._arrays import Names, pack_output, shape_of
 from ._call import Descriptor
 from ._errors import argument_error
 
 _ARGS, OUTPUTS = Descriptor("gsc_raster_args"), Descriptor("gsc_raster_outputs")
-TENSORS = _ARGS.fields[_ARGS.fields.index("view"):]
+TENSORS = Names(_ARGS.fields[_ARGS.fields.index("view"):])
 _SMALLEST = 1.2e-38  # stands for zero where the C struct reads zero as "default"
 
 _ANTIALIAS = CONSTANTS["GSC_RASTER_ANTIALIAS"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import struct
-from functools import lru_cache
 from operator import attrgetter
 
 from ._arrays import CPU, CUDA, POSITION, STRIDED, Arrays, adapters, by_columns, must_be_dense
@@ -13,7 +11,6 @@ from ._errors import argument_error
 
 
 _NO_MEMORY = (RuntimeError, TypeError, BufferError)  # what a tensor without any raises
-_TWO_WORDS = struct.Struct("=2Q")
 _BY_COLUMNS = (1, 4)  # strides of one matrix; the library looks at the shape
 
 
@@ -23,13 +20,6 @@ def _reads_strides(name, tensor):
         return False
     strides = tensor.stride()
     return strides == _BY_COLUMNS or name == POSITION or by_columns(tensor.shape, strides)
-
-
-@lru_cache(maxsize=None)
-def _matrices(names):
-    """Bits of those that the library reads where their matrices are stored transposed."""
-    return sum(1 << place for place, name in enumerate(names)
-               if name in STRIDED and name != POSITION)
 
 
 class TorchArrays(Arrays):
@@ -48,7 +38,6 @@ class TorchArrays(Arrays):
                        for name in ("float32", "float64", "int32", "int64", "uint8", "bool")}
         cpu = torch.device("cpu")
         self._devices, self._words = {cpu: (CPU, 0)}, {}
-        self._kinds = {type(None)}  # and types of tensors that were seen
         self._records, self._empty, self._uint8 = torch.is_grad_enabled, torch.empty, torch.uint8
         self._requires_grad = attrgetter("requires_grad")
         self.allocate, address = exchange_functions(torch.Tensor)
@@ -120,7 +109,7 @@ class TorchArrays(Arrays):
 
     def pack_frame(self, block, descriptor, numbers, names, values, results, outputs):
         try:
-            if self._are_plain(values):
+            if self._views is not None:
                 return self._view_frame(block, descriptor, numbers, names, values, results, outputs)
         except _NO_MEMORY:
             pass
@@ -130,39 +119,32 @@ class TorchArrays(Arrays):
     def _are_plain(self, values):
         """Whether all that is given are tensors that the table's functions know."""
         kinds = {*map(type, values)}
-        if kinds <= self._kinds:
-            return self._views is not None
-        if any(adapters.get(kind) is not self for kind in kinds - self._kinds):
-            return False
-        self._kinds |= kinds
-        return self._views is not None
+        kinds.discard(type(None))
+        return self._views is not None and all(adapters.get(kind) is self for kind in kinds)
 
     def _view_fields(self, block, descriptor, numbers, names, values):
-        fields = descriptor.pack_both(block, numbers, map(id, values))
-        count = len(values)
-        self._view_objects(block, fields + descriptor.size - POINTER.size * count, count, names,
+        fields, count = descriptor.pack_both(block, numbers, map(id, values)), len(values)
+        self._view_objects(block, block.base + block.top - POINTER.size * count, count, names,
                            values)
         return fields
 
     def _view_frame(self, block, descriptor, numbers, names, values, results, outputs):
-        """Of the inputs and of the outputs behind them at once.  Between the two is the size of
-        the outputs' struct, which would be taken for an object."""
-        fields, count = descriptor.pack_both(block, numbers, map(id, values)), len(values)
-        found = results.pack_objects(block, outputs)
-        self._view_objects(block, found - POINTER.size * count, count + results.size // POINTER.size,
-                           names, values)
-        results.put_size(block, found)
+        """The outputs' fields are right behind the inputs', so that one call views them all."""
+        fields = descriptor.pack_both(block, numbers, map(id, values))
+        found = results.pack_named(block, {name: id(array) for name, array in outputs.items()})
+        count = len(values)
+        self._view_objects(block, found - POINTER.size * count,
+                           count + results.size // POINTER.size, names, values)
         return fields, found
 
     def _view_objects(self, block, objects, count, names, values):
         """Makes addresses of objects those of their views.  names, values: of the inputs, which
         come first; whether they require gradients is for the caller to ask."""
-        views = block.base + block.reserve(count * DLTENSOR.size + _TWO_WORDS.size)
+        views = block.base + block.reserve(count * DLTENSOR.size + POINTER.size)
         strided = views + count * DLTENSOR.size
-        if self._views(count, objects, views, strided):
+        if self._views(count, names.matrices, objects, views, strided):
             raise BufferError("a tensor has no view")
-        strided, transposed = _TWO_WORDS.unpack_from(block.memory, strided - block.base)
-        strided &= ~(transposed & _matrices(names))
+        strided, = POINTER.unpack_from(block.memory, strided - block.base)
         while strided:
             place = strided.bit_length() - 1
             name, value = names[place], values[place]

@@ -14,7 +14,7 @@ from ._variants import LIBRARY_NAMES, OUTPUTS, PLAIN, POSED, SCENE_NAMES, SPLIT
 
 _MAX_DEGREE = 3  # the originals read a higher degree as this one
 _WHERE = "diff_gaussian_rasterization"
-_FLOAT = torch.float32
+_FLOAT, _empty = torch.float32, torch.empty
 
 _COMPAT_3DGS = CONSTANTS["GSC_RASTER_COMPAT_3DGS"]
 _ANTIALIAS = CONSTANTS["GSC_RASTER_ANTIALIAS"]
@@ -44,13 +44,14 @@ def given(tensor):
     return tensor is not None and tensor.numel() > 0
 
 
-def is_empty(means):
-    """Whether there is no Gaussian, so that nothing runs."""
-    check_float(_WHERE, "means3D", means)
+def count_of(means):
+    """How many Gaussians there are; without any nothing runs."""
+    if getattr(means, "dtype", None) is not _FLOAT:
+        check_float(_WHERE, "means3D", means)
     shape = means.shape
     if len(shape) != 2 or shape[1] != 3:
         raise RuntimeError(f"means3D must have dimensions (num_points, 3), it has {tuple(shape)}")
-    return shape[0] == 0
+    return shape[0]
 
 
 def _camera(settings, name, shape):
@@ -135,20 +136,20 @@ def _plan_results(variant, weighs):
     return plan
 
 
-def make_results(variant, height, width, means, weights, zero):
+def make_results(variant, height, width, count, device, weighs):
     """New tensors: (every result by name, those to be drawn by output of the library).
 
-    zero: nothing is to be drawn, all are filled with it.
+    count: of Gaussians; without any all are zero.  weighs: whether there are pixel weights.
     """
-    key = variant.name, weights is not None
+    key = variant.name, weighs
     plan = _plans.get(key)
     if plan is None:
-        plan = _plans[key] = _plan_results(variant, weights is not None)
-    # A size that is not positive is the library's to refuse.
-    height, width, count = max(height, 0), max(width, 0), means.shape[0]
-    device, results, drawn = means.device, {}, {}
+        plan = _plans[key] = _plan_results(variant, weighs)
+    if height < 0 or width < 0:  # which is the library's to refuse
+        height = width = 0
+    results, drawn = {}, {}
     for name, source, shape, dtype in plan:
-        make = torch.empty if source and not zero else torch.zeros
+        make = _empty if source and count else torch.zeros
         # The sizes one by one: torch takes half as long again to look into a tuple.
         results[name] = result = make(*shape(height, width, count), dtype=dtype, device=device)
         if source:
@@ -178,13 +179,14 @@ def forward(variant, settings, names, tensors, save):
     not show.
     """
     means, weights = tensors[0], pixel_weights(settings)
-    if is_empty(means):
+    count, weighs = count_of(means), weights is not None
+    if count == 0:
         return make_results(variant, index(settings.image_height), index(settings.image_width),
-                            means, weights, True)[0], None
+                            0, means.device, weighs)[0], None
     scene = scene_of(names, tensors)
     numbers, camera = camera_of(variant, settings,
                                 scene[_PLACES[names]["colors"]] is not None)
-    results, outputs = make_results(variant, numbers[2], numbers[1], means, weights, False)
+    results, outputs = make_results(variant, numbers[2], numbers[1], count, means.device, weighs)
     drawn = Drawn(None, numbers, camera, names, scene)
     drawn.saved = _raster.draw(
         numbers, drawn.tensors(None if weights is None else weights.detach()), outputs, save)

@@ -612,14 +612,14 @@ functions! {
     fn gsc_context_limits(context: *const gsc_context, limits: *mut gsc_limits) -> gsc_status;
     /// Views of all arrays of a call at once, where a call of the language for each would cost
     /// more than the rest (since 1.1).  In place: objects \[count\], at most 64 of them, become the
-    /// addresses of their views \[count\], so that they may be the last fields of a descriptor;
-    /// what is NULL or `none` becomes NULL.  strided \[2\] tells of view i in bit i: in the first
-    /// word that it is not dense and row-major, or of a single element with strides other than 1,
-    /// in the second that it is all that, but for its matrices being stored transposed.  Where
-    /// `view` fails,
+    /// addresses of their views \[count\], so that they may be the last fields of a descriptor, or
+    /// those of two with the struct_size of the second between: what is NULL or `none` becomes
+    /// NULL, and a number below 4096, which is no address, stays.  Bit i of *strided: view i is not
+    /// dense and row-major, or of a single element with strides other than 1; but with bit i of
+    /// `transposed` it may be of dense matrices that are each stored transposed.  Where `view` fails,
     /// GSC_ERROR_INVALID_ARGUMENT: objects and views then hold nothing of use.  Views borrow
     /// shapes and strides from the objects.
-    fn gsc_view_objects(view: Option<gsc_view_fn>, none: *const c_void, count: i32, objects: *mut *mut c_void, views: *mut DLTensor, strided: *mut u64) -> gsc_status;
+    fn gsc_view_objects(view: Option<gsc_view_fn>, none: *const c_void, count: i32, transposed: u64, objects: *mut *mut c_void, views: *mut DLTensor, strided: *mut u64) -> gsc_status;
     /// Fills in layout, state_bytes and project's forward_scratch_bytes, which follow from
     /// args alone; with info->intersections > 0 or info->visible > 0 also
     /// intersections_bytes and the scratch sizes of render and backward.  Host arithmetic,
