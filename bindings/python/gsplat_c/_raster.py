@@ -205,8 +205,9 @@ def _need(args, function):
 
 
 def draw(numbers, tensors, outputs, saves):
-    """rasterize(), or rasterize_forward() if it saves, of torch tensors in the header's order, which
-    may require gradients: those are the caller's to record.
+    """rasterize(), or rasterize_forward() if it saves, of torch tensors in the header's order.
+
+    They may require gradients: those are the caller's to record.
 
     Args:
         numbers, tensors: as raster_fields() returns them.
