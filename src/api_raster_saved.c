@@ -14,10 +14,6 @@ struct gsc_raster_saved {
     size_t block_bytes; /* of the memory of the state, behind which there may be intersections */
 };
 
-static size_t aligned(size_t bytes) {
-    return (bytes + GSC__BUFFER_ALIGNMENT - 1) / GSC__BUFFER_ALIGNMENT * GSC__BUFFER_ALIGNMENT;
-}
-
 /* Intersections that have memory of their own, or NULL. */
 static void *own_intersections(const gsc_raster_saved *saved) {
     const uintptr_t begin = (uintptr_t)saved->state, data = (uintptr_t)saved->intersections;
@@ -34,11 +30,11 @@ static void release_blocks(gsc_raster_saved *saved, void *stream) {
  * device has work.  Without the memory for both, the state alone. */
 static gsc_status provide_blocks(const gsc__raster_call *call, gsc_raster_saved *saved) {
     const size_t lists = saved->info.visible > 0 ? saved->info.intersections_bytes : 0;
-    saved->block_bytes = aligned(saved->state_bytes) + lists;
+    saved->block_bytes = gsc__aligned_bytes(saved->state_bytes) + lists;
     if (lists > 0)
         saved->state = gsc__context_try_alloc(call->context, saved->block_bytes, call->stream);
     if (saved->state) {
-        saved->intersections = (char *)saved->state + aligned(saved->state_bytes);
+        saved->intersections = (char *)saved->state + gsc__aligned_bytes(saved->state_bytes);
         saved->intersections_bytes = lists;
         return GSC_OK;
     }

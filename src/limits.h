@@ -4,6 +4,7 @@
 #ifndef GSC_LIMITS_H
 #define GSC_LIMITS_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* An index and a few block sizes past it fit in an int32. */
@@ -28,5 +29,10 @@
 #define GSC__MAX_STRUCT_SIZE 65536
 /* What state, intersections, scratch and the library's own blocks are aligned to. */
 #define GSC__BUFFER_ALIGNMENT 256
+
+/* Bytes up to where the next buffer may begin. */
+static inline size_t gsc__aligned_bytes(size_t bytes) {
+    return (bytes + GSC__BUFFER_ALIGNMENT - 1) / GSC__BUFFER_ALIGNMENT * GSC__BUFFER_ALIGNMENT;
+}
 
 #endif

@@ -5,6 +5,7 @@
  * nothing but that and the list position has to be kept from forward. */
 #include "blend_backward.h"
 
+#include "../limits.h"
 #include "tile_output.h"
 
 #include <stdatomic.h>
@@ -61,7 +62,7 @@ static size_t workspace_layout(int32_t features, unsigned char *base, workspace 
 
 size_t gsc__unblend_scratch_bytes(const gsc__raster *raster) {
     workspace w;
-    return (workspace_layout(raster->channels + 2, NULL, &w) + 255) / 256 * 256;
+    return gsc__aligned_bytes(workspace_layout(raster->channels + 2, NULL, &w));
 }
 
 /* Vector sums of one entry over a block. */

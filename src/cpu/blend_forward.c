@@ -1,5 +1,6 @@
 #include "blend_forward.h"
 
+#include "../limits.h"
 #include "tile_output.h"
 
 #include <stdatomic.h>
@@ -49,8 +50,7 @@ static size_t workspace_layout(int32_t features, unsigned char *base, workspace 
 
 size_t gsc__blend_scratch_bytes(const gsc__raster *raster) {
     workspace w;
-    size_t bytes = workspace_layout(raster->channels + 2, NULL, &w);
-    return (bytes + 255) / 256 * 256;
+    return gsc__aligned_bytes(workspace_layout(raster->channels + 2, NULL, &w));
 }
 
 /* Lanes of a block's row that lie inside the image and still let light through.  A

@@ -1,5 +1,6 @@
 #include "project.h"
 
+#include "../limits.h"
 #include "../sh_math.h"
 #include "bins.h"
 #include "sort.h"
@@ -292,19 +293,16 @@ static void sum_tiles(const project_task *task, int threads) {
     header->intersections = (int64_t)sum;
 }
 
-static size_t round_up(size_t bytes) {
-    return (bytes + 255) / 256 * 256;
-}
-
 /* Lays the task's scratch out at base; with base NULL only its size counts. */
 static size_t task_layout(const gsc__raster *raster, const gsc__state_layout *layout, int threads,
                           unsigned char *base, project_task *task) {
     const size_t n = (size_t)raster->gaussians, chunks = (n + CHUNK - 1) / CHUNK;
-    const size_t keys = round_up(n * sizeof(gsc_real_bits)), values = round_up(n * 4);
-    const size_t counts = round_up(chunks * sizeof(uint32_t));
-    const size_t offsets = round_up((chunks + 1) * sizeof(int64_t));
-    const size_t differences = round_up((size_t)threads * (size_t)layout->tiles_y *
-                                        (size_t)(layout->tiles_x + 1) * sizeof(int32_t));
+    const size_t keys = gsc__aligned_bytes(n * sizeof(gsc_real_bits)),
+                 values = gsc__aligned_bytes(n * 4);
+    const size_t counts = gsc__aligned_bytes(chunks * sizeof(uint32_t));
+    const size_t offsets = gsc__aligned_bytes((chunks + 1) * sizeof(int64_t));
+    const size_t differences = gsc__aligned_bytes((size_t)threads * (size_t)layout->tiles_y *
+                                                  (size_t)(layout->tiles_x + 1) * sizeof(int32_t));
     if (base) {
         task->pairs.keys = (gsc_real_bits *)(void *)base;
         task->pairs.other_keys = (gsc_real_bits *)(void *)(base + keys);
@@ -318,7 +316,7 @@ static size_t task_layout(const gsc__raster *raster, const gsc__state_layout *la
         memset(task->differences, 0, differences);
     }
     return 2 * keys + 2 * values + counts + offsets + differences +
-           round_up(gsc__sort_scratch_bytes(threads));
+           gsc__aligned_bytes(gsc__sort_scratch_bytes(threads));
 }
 
 size_t gsc__project_scratch_bytes(const gsc__raster *raster, const gsc__state_layout *layout,

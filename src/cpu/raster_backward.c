@@ -1,5 +1,6 @@
 #include "project_backward.h"
 
+#include "../limits.h"
 #include "raster_scratch.h"
 
 #include <string.h>
@@ -20,14 +21,10 @@ typedef struct backward_scratch {
     size_t entries_bytes;
 } backward_scratch;
 
-static size_t round_up(size_t bytes) {
-    return (bytes + 255) / 256 * 256;
-}
-
 static size_t place(unsigned char *base, size_t *at, size_t bytes, void *pointer) {
     void *here = base ? base + *at : NULL;
     memcpy(pointer, &here, sizeof here);
-    return *at += round_up(bytes);
+    return *at += gsc__aligned_bytes(bytes);
 }
 
 /* Lays out everything but the entries, which take the rest; returns its size. */
@@ -55,7 +52,8 @@ size_t gsc__backward_scratch_bytes(const gsc__raster *raster, const gsc__state_l
     int64_t band = intersections < BAND_USUAL ? intersections : BAND_USUAL;
     if (band < largest_tile) band = largest_tile;
     return scratch_layout(raster, layout, threads, NULL, &s) +
-           round_up((size_t)band * entry_bytes(GSC__SLOT_FEATURES + raster->channels + 2) + 256);
+           gsc__aligned_bytes(
+               (size_t)band * entry_bytes(GSC__SLOT_FEATURES + raster->channels + 2) + 256);
 }
 
 static gsc_status damaged(void) {
@@ -88,7 +86,7 @@ static gsc_status unblend_bands(const backward_call *call, const gsc__frame *fra
     const int32_t slot_size = gsc__unblend_slot_size(raster, call->grads);
     const int64_t capacity = band_capacity(call->buffers, s, slot_size);
     gsc_real *slots =
-        (gsc_real *)(void *)(s->entries + round_up((size_t)capacity * sizeof(uint32_t)));
+        (gsc_real *)(void *)(s->entries + gsc__aligned_bytes((size_t)capacity * sizeof(uint32_t)));
     for (int64_t begin = 0; begin < frame->layout->tiles;) {
         gsc__band band = {.begin = begin,
                           .end = gsc__band_end(frame, begin, capacity),

@@ -1,4 +1,6 @@
 #include "blend_forward.h"
+
+#include "../limits.h"
 #include "project.h"
 #include "raster_scratch.h"
 
@@ -14,15 +16,11 @@ typedef struct render_scratch {
     void *workspaces;
 } render_scratch;
 
-static size_t round_up(size_t bytes) {
-    return (bytes + 255) / 256 * 256;
-}
-
 static size_t render_scratch_layout(const gsc__raster *raster, const gsc__state_layout *layout,
                                     int threads, void *base, render_scratch *scratch) {
     unsigned char *at = base;
-    size_t items = round_up((size_t)raster->gaussians * sizeof(gsc__bin_item));
-    size_t cursors = round_up((size_t)layout->tiles * sizeof(uint32_t));
+    size_t items = gsc__aligned_bytes((size_t)raster->gaussians * sizeof(gsc__bin_item));
+    size_t cursors = gsc__aligned_bytes((size_t)layout->tiles * sizeof(uint32_t));
     if (base) {
         scratch->items = (gsc__bin_item *)(void *)at;
         scratch->cursors = (uint32_t *)(void *)(at + items);

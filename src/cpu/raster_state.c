@@ -1,12 +1,14 @@
 #include "raster_state.h"
 
+#include "../limits.h"
+
 #include <string.h>
 
 #define STATE_MAGIC UINT64_C(0x315f5453435f5347) /* "GS_CST_1" */
 
 static size_t place(size_t *at, size_t bytes) {
     size_t here = *at;
-    *at = (here + bytes + 255) / 256 * 256;
+    *at = gsc__aligned_bytes(here + bytes);
     return here;
 }
 

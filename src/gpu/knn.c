@@ -59,7 +59,7 @@ static tree_plan plan_tree(int64_t count) {
 
 static size_t take(size_t *total, size_t bytes) {
     const size_t begin = *total;
-    *total = begin + (bytes + 255) / 256 * 256;
+    *total = begin + gsc__aligned_bytes(bytes);
     return begin;
 }
 

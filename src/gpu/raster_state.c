@@ -14,7 +14,7 @@ static int32_t shift_x_of(const gsc__raster *raster) {
 
 void *gsc__gpu_take(gsc__gpu_cut *cut, size_t bytes) {
     void *here = cut->base ? cut->base + cut->at : NULL;
-    cut->at += (bytes + 255) / 256 * 256;
+    cut->at += gsc__aligned_bytes(bytes);
     return here;
 }
 
