@@ -14,6 +14,7 @@ from gsplat_c._scene import raster_fields
 
 CASES = dict(cases())
 WIDTHS = iter(range(301, 4000))
+WRT = ("means", "opacities", "scales", "rotations", "sh")
 
 
 @pytest.fixture
@@ -44,6 +45,10 @@ def scene(count=3000, seed=1, size=0.08, cameras=1):
     return to_cuda(args)
 
 
+def copied(args):
+    return {k: v.clone() if torch.is_tensor(v) else v for k, v in args.items()}
+
+
 def in_steps(args, outputs):
     """The frame without any expectation, in one piece."""
     return gsplat_c.rasterize_forward(outputs=outputs, max_intersections_bytes=1 << 40, **args)
@@ -65,16 +70,21 @@ def test_the_same_bits(name, calls):
 
 
 def gradients(saved, args, color):
-    wrt = ["means", "opacities", "scales", "rotations", "sh"]
     upstream = torch.linspace(-1, 1, color.numel(), device="cuda").reshape(color.shape)
-    return gsplat_c.rasterize_backward(saved, wrt=wrt, grad_color=upstream, deterministic=True,
+    return gsplat_c.rasterize_backward(saved, wrt=WRT, grad_color=upstream, deterministic=True,
                                        **args)
+
+
+def expect_close(found, expected):
+    for name in WRT:
+        a, b = getattr(found, name), getattr(expected, name)
+        assert torch.allclose(a, b, rtol=1e-5, atol=1e-6 * float(b.abs().max())), name
 
 
 @pytest.mark.parametrize("cameras", [1, 3])
 def test_gradients_of_a_frame_smaller_than_expected(cameras, calls):
     args = scene(cameras=cameras)
-    few = {k: v.clone() if torch.is_tensor(v) else v for k, v in args.items()}
+    few = copied(args)
     few["opacities"][::2] = 0
     out, saved = in_steps(few, ("color",))
     expected = gradients(saved, few, out.color)
@@ -83,9 +93,7 @@ def test_gradients_of_a_frame_smaller_than_expected(cameras, calls):
     out, saved = gsplat_c.rasterize_forward(**few)
     assert "gsc_raster_draw" in calls and "gsc_raster_render" not in calls
     found = gradients(saved, few, out.color)
-    for name in ("means", "opacities", "scales", "rotations", "sh"):
-        a, b = getattr(found, name), getattr(expected, name)
-        assert torch.allclose(a, b, rtol=1e-5, atol=1e-6 * float(b.abs().max())), name
+    expect_close(found, expected)
 
 
 @pytest.mark.parametrize("cameras", [1, 3])
@@ -93,7 +101,7 @@ def test_gradients_of_a_frame_smaller_than_expected(cameras, calls):
 @pytest.mark.parametrize("larger", ["visible", "pairs"])
 def test_a_frame_larger_than_expected(larger, backward, cameras, calls):
     args = scene(cameras=cameras)
-    small = {k: v.clone() if torch.is_tensor(v) else v for k, v in args.items()}
+    small = copied(args)
     if larger == "visible":
         small["opacities"][::2] = 0
     else:
@@ -148,7 +156,7 @@ def at_once(args):
 @pytest.mark.parametrize("cameras", [1, 3])
 def test_frames_and_gradients_at_once(cameras):
     args = scene(cameras=cameras)
-    few = {k: v.clone() if torch.is_tensor(v) else v for k, v in args.items()}
+    few = copied(args)
     few["opacities"][::2] = 0
     frames = [(few, False), (few, True), (args, False), (args, True), (few, True)]
     for number, (frame, expects_joined) in enumerate(frames):
@@ -157,9 +165,7 @@ def test_frames_and_gradients_at_once(cameras):
         color, found, joined = at_once(frame)
         assert joined == expects_joined, number
         assert torch.equal(color, expected.color), number
-        for name in ("means", "opacities", "scales", "rotations", "sh"):
-            a, b = getattr(found, name), getattr(wanted, name)
-            assert torch.allclose(a, b, rtol=1e-5, atol=1e-6 * float(b.abs().max())), name
+        expect_close(found, wanted)
 
 
 def test_a_stream_of_the_callers_takes_nothing_of_torch():
@@ -222,9 +228,7 @@ def test_cameras_that_see_much_and_little(calls):
         assert torch.equal(out.color, expected.color) and torch.equal(out.radii, expected.radii)
         assert drawn.pairs == saved.pairs
         found, wanted = (gradients(s, args, out.color) for s in (drawn, saved))
-        for name in ("means", "opacities", "scales", "rotations", "sh"):
-            a, b = getattr(found, name), getattr(wanted, name)
-            assert torch.allclose(a, b, rtol=1e-5, atol=1e-6 * float(b.abs().max())), name
+        expect_close(found, wanted)
 
 
 @pytest.mark.parametrize("cameras", [32, 33, 70])

@@ -71,16 +71,17 @@ def framework(monkeypatch):
             _draw.lib.gsc_context_free(_context._contexts.pop(key))
 
 
-def frame(use, leaves=None, variant="2023"):
-    """(image, gradients by name) of a frame, gradients of all leaves if there are any."""
-    dgr = use(variant).dgr
+def frame(use, leaves=None):
+    """(image, radii, leaves) of a frame; new leaves if there are none."""
+    dgr = use("2023").dgr
     leaves = leaves or gaussians(25, "cpu")
-    settings = dgr.GaussianRasterizationSettings(**Camera("cpu").settings(variant))
+    settings = dgr.GaussianRasterizationSettings(**Camera("cpu").settings("2023"))
     color, radii = dgr.GaussianRasterizer(settings)(**arguments(leaves, False))
     return color, radii, leaves
 
 
 def gradients(color, leaves):
+    """Of all leaves, in order."""
     weights = torch.linspace(-1, 1, color.numel()).reshape(color.shape)
     return torch.autograd.grad(color, list(leaves.values()), weights, allow_unused=True)
 
