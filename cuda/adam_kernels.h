@@ -2,7 +2,7 @@
 #ifndef GSC_ADAM_KERNELS_H
 #define GSC_ADAM_KERNELS_H
 
-#include "../src/real.h"
+#include "../src/math/real.h"
 
 #define GSC__ADAM_BLOCK 256
 #define GSC__ADAM_PIECE 1024 /* elements of a block, four to a thread */

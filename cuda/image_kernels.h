@@ -2,7 +2,7 @@
 #ifndef GSC_IMAGE_KERNELS_H
 #define GSC_IMAGE_KERNELS_H
 
-#include "../src/real.h"
+#include "../src/math/real.h"
 
 /* A block works on a tile of one plane: a thread per column of pixels, its margins
  * included, then a thread per GSC__SSIM_COLUMNS columns of one of GSC__SSIM_ROWS rows. */

@@ -7,7 +7,7 @@
 #ifndef GSC_KERNELS_H
 #define GSC_KERNELS_H
 
-#include "../src/camera_math.h"
+#include "../src/math/camera_math.h"
 #include "adam_kernels.h"
 
 /* One block: host values into device memory, few enough for the 4 KiB of parameters. */

@@ -2,7 +2,7 @@
 #ifndef GSC_RECORD_SH_CUH
 #define GSC_RECORD_SH_CUH
 
-#include "../src/sh_math.h"
+#include "../src/math/sh_math.h"
 #include "sh_rows.cuh"
 
 /* Degrees up to 3 are staged in shared memory: the copies travel while the rest of the record

@@ -2,7 +2,7 @@
 #ifndef GSC_SPANS_CUH
 #define GSC_SPANS_CUH
 
-#include "../src/ellipse_math.h"
+#include "../src/math/ellipse_math.h"
 #include "device.cuh"
 
 /* The rows of bins of 32 records, dealt out to the warp's lanes one by one: records differ

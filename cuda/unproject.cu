@@ -1,7 +1,7 @@
 /* The last part of backward: from a record's sums to the gradients of its Gaussian and
  * to its share of the camera's.  Everything but the sums is computed again: cheaper than
  * having stored it. */
-#include "../src/splat_grad.h"
+#include "../src/math/splat_grad.h"
 #include "sh_rows.cuh"
 #include "steps.cuh"
 

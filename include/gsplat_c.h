@@ -46,7 +46,7 @@
  *     GSC_INIT(gsc_raster_args, args);        // cameras and Gaussians
  *     GSC_INIT(gsc_raster_outputs, outputs);  // where the image goes
  *     ...
- *     if (gsc_raster_forward(context, &args, &outputs, NULL, NULL)) puts(gsc_last_error());
+ *     if (gsc_rasterize(context, &args, &outputs, NULL, NULL)) puts(gsc_last_error());
  *     gsc_context_free(context);
  */
 #ifndef GSPLAT_C_H
@@ -351,7 +351,7 @@ typedef struct gsc_raster_outputs {
 typedef struct gsc_raster_buffers {
     size_t struct_size;
     const DLTensor *state;         /* info.state_bytes */
-    const DLTensor *intersections; /* info.intersections_bytes, or less: see gsc_raster_render */
+    const DLTensor *intersections; /* info.intersections_bytes, or less: see gsc_raster_blend */
     const DLTensor *scratch;       /* info's bytes for the step, or NULL */
 } gsc_raster_buffers;
 
@@ -362,7 +362,7 @@ typedef struct gsc_raster_info {
     int64_t intersections;          /* pairs of a tile and a Gaussian that reaches it: of all
                                        cameras once counted; before, the most of one */
     size_t state_bytes;             /* of all cameras */
-    size_t intersections_bytes;     /* for the whole of every frame: see gsc_raster_render */
+    size_t intersections_bytes;     /* for the whole of every frame: see gsc_raster_blend */
     size_t intersections_min_bytes; /* for the fullest tile; below this render fails */
     size_t forward_scratch_bytes;   /* of the step that comes next */
     size_t backward_scratch_bytes;  /* of gsc_raster_backward */
@@ -397,26 +397,26 @@ GSC_API gsc_status gsc_raster_project(gsc_context *context, const gsc_raster_arg
  * Several cameras can take turns in a buffer for the largest frame.  On a CUDA device
  * info.intersections_bytes has room for the lists of each, which backward then finds
  * instead of making them again; not with GSC_RASTER_FORWARD_ONLY. */
-GSC_API gsc_status gsc_raster_render(gsc_context *context, const gsc_raster_args *args,
-                                     const gsc_raster_buffers *buffers,
-                                     const gsc_raster_outputs *outputs, const gsc_raster_info *info,
-                                     const DLTensor *overflow, void *stream);
+GSC_API gsc_status gsc_raster_blend(gsc_context *context, const gsc_raster_args *args,
+                                    const gsc_raster_buffers *buffers,
+                                    const gsc_raster_outputs *outputs, const gsc_raster_info *info,
+                                    const DLTensor *overflow, void *stream);
 
 /* Both steps without a wait between them (since 1.1), in buffers that are there before the
  * frame is counted.  gsc_raster_forecast fills in info as gsc_raster_sizes does, with what
  * frames of this size that this context drew before let expect of visible and
  * intersections, of each of several cameras; both are 0, and project is the call to begin
  * with, where nothing is known, and on the CPU, where nothing waits.
- * gsc_raster_draw takes that info and buffers of its sizes, queues everything, then waits
+ * gsc_raster_project_blend takes that info and buffers of its sizes, queues everything, then waits
  * until the frame is counted.  A frame that takes more than expected is
  * GSC_ERROR_BUFFER_TOO_SMALL and not drawn: info then is as project leaves it, and
- * gsc_raster_render with larger buffers goes on from there, with every camera. */
+ * gsc_raster_blend with larger buffers goes on from there, with every camera. */
 GSC_API gsc_status gsc_raster_forecast(gsc_context *context, const gsc_raster_args *args,
                                        gsc_raster_info *info);
-GSC_API gsc_status gsc_raster_draw(gsc_context *context, const gsc_raster_args *args,
-                                   const gsc_raster_buffers *buffers,
-                                   const gsc_raster_outputs *outputs, gsc_raster_info *info,
-                                   void *stream);
+GSC_API gsc_status gsc_raster_project_blend(gsc_context *context, const gsc_raster_args *args,
+                                            const gsc_raster_buffers *buffers,
+                                            const gsc_raster_outputs *outputs,
+                                            gsc_raster_info *info, void *stream);
 
 /* Gradients of a loss.  Only what is asked for is computed. */
 typedef struct gsc_raster_grads {
@@ -441,12 +441,12 @@ GSC_API gsc_status gsc_raster_backward(gsc_context *context, const gsc_raster_ar
 /* Both steps with memory from the context's allocator.  Waits as step 1 does.
  * *saved (saved NULL: none wanted) is for backward_saved and must be freed. */
 typedef struct gsc_raster_saved gsc_raster_saved;
-GSC_API GSC_CHECK gsc_status gsc_raster_forward(gsc_context *context, const gsc_raster_args *args,
-                                                const gsc_raster_outputs *outputs,
-                                                gsc_raster_saved **saved, void *stream);
-GSC_API gsc_status gsc_raster_backward_saved(gsc_context *context, const gsc_raster_args *args,
-                                             const gsc_raster_saved *saved,
-                                             const gsc_raster_grads *grads, void *stream);
+GSC_API GSC_CHECK gsc_status gsc_rasterize(gsc_context *context, const gsc_raster_args *args,
+                                           const gsc_raster_outputs *outputs,
+                                           gsc_raster_saved **saved, void *stream);
+GSC_API gsc_status gsc_rasterize_backward(gsc_context *context, const gsc_raster_args *args,
+                                          const gsc_raster_saved *saved,
+                                          const gsc_raster_grads *grads, void *stream);
 /* NULL is fine.  Before its context is freed. */
 GSC_API void gsc_raster_saved_free(gsc_raster_saved *saved, void *stream);
 /* Hands over what a saved state consists of, and frees the rest of it (since 1.1): info, and as
@@ -578,7 +578,7 @@ GSC_API gsc_status gsc_adam_step(gsc_context *context, const gsc_adam_args *args
 
 /* ----------------------------------------------------------- training step
  *
- * gsc_raster_forward, gsc_image_loss, gsc_raster_backward and gsc_adam_step as one call
+ * gsc_rasterize, gsc_image_loss, gsc_raster_backward and gsc_adam_step as one call
  * (since 1.1).  The gradients of the scene are never in memory: the last pass of backward
  * makes the step of the rows that it would have written.  What comes out is what the four
  * calls give, with radii > 0 as Adam's visible: a row that the camera sees is stepped in

@@ -18,7 +18,7 @@ tidy() {
         flags=$1
         shift
         clang-tidy --quiet --warnings-as-errors="*" "$@" -- $flags 2>&1' \
-        tidy "-std=c11 -Iinclude -Ibuild-lint/clang $*"
+        tidy "-std=c11 -Iinclude -iquote src -Ibuild-lint/clang $*"
 }
 find src/cpu -name '*.c' ! -name dispatch.c | sort | tidy -DGSC_ISA=avx2 -mavx2 -mfma -mbmi2
 runtime=$(ls -d .venv/lib/python3*/site-packages/nvidia/cuda_runtime/include 2>/dev/null |

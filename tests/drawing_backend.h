@@ -26,7 +26,7 @@ static void expect_frame(int64_t pairs) {
     const gsc__raster frame = {
         .cameras = 1, .width = args.width, .height = args.height, .gaussians = means.shape[0]};
     drawing = *context.backend;
-    drawing.raster_draw = draw;
+    drawing.raster_project_blend = draw;
     context.backend = &drawing;
     gsc__forecast_note(&context.forecasts, &frame, 1, PAIRS);
     found_pairs = pairs;

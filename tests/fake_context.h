@@ -5,7 +5,7 @@
 
 #include "fake_driver.h"
 
-#include "../src/gpu/gpu.h"
+#include "gpu/gpu.h"
 
 static fake_notes *notes;
 static gsc_context *context;

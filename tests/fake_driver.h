@@ -7,8 +7,8 @@
 #include "fake_cuda.h"
 #include "views.h"
 
-#include "../src/gpu/gpu.h"
-#include "../src/system.h"
+#include "gpu/gpu.h"
+#include "os/system.h"
 
 #include <stdio.h>
 #include <stdlib.h>

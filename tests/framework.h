@@ -2,7 +2,7 @@
 #ifndef GSC_TESTS_FRAMEWORK_H
 #define GSC_TESTS_FRAMEWORK_H
 
-#include "../src/system.h"
+#include "os/system.h"
 
 #include "gsplat_c.h"
 

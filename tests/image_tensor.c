@@ -1,7 +1,7 @@
 #include "image_tensor.h"
 
-#include "../src/real.h"
-#include "../src/system.h"
+#include "math/real.h"
+#include "os/system.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 #include "library.h"
 
-#include "real.h"
+#include "math/real.h"
 #include "reference.h"
 #include "tensors.h"
 
@@ -179,7 +179,7 @@ static gsc_status two_steps(gsc_context *context, const gsc_raster_args *args,
     size_t bytes = intersections ? intersections : info->intersections_bytes;
     buffers.intersections = tensors_bytes(set, bytes);
     buffers.scratch = tensors_bytes(set, info->forward_scratch_bytes);
-    return gsc_raster_render(context, args, &buffers, out, info, NULL, NULL);
+    return gsc_raster_blend(context, args, &buffers, out, info, NULL, NULL);
 }
 
 static gsc_status finish(gsc_status status, const tensors *set) {
@@ -201,7 +201,7 @@ gsc_status library_forward(gsc_context *context, const scene *s, const library_o
         status = two_steps(context, &args, &out, options->intersections, &set, &own_info);
         if (info) *info = own_info;
     } else {
-        status = gsc_raster_forward(context, &args, &out, NULL, NULL);
+        status = gsc_rasterize(context, &args, &out, NULL, NULL);
     }
     status = finish(status, &set);
     if (status == GSC_OK) read_outputs(&out, f);
@@ -285,8 +285,8 @@ gsc_status library_backward(gsc_context *context, const scene *s, const library_
     set_upstream(s, &d, &set, g, &grads);
     set_grads(s, &d, &set, g, &grads);
     gsc_raster_saved *saved = NULL;
-    gsc_status status = gsc_raster_forward(context, &args, &out, &saved, NULL);
-    if (status == GSC_OK) status = gsc_raster_backward_saved(context, &args, saved, &grads, NULL);
+    gsc_status status = gsc_rasterize(context, &args, &out, &saved, NULL);
+    if (status == GSC_OK) status = gsc_rasterize_backward(context, &args, saved, &grads, NULL);
     gsc_raster_saved_free(saved, NULL);
     status = finish(status, &set);
     if (status == GSC_OK) read_grads(s, &grads, g);

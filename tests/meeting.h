@@ -3,7 +3,7 @@
 #ifndef TESTS_MEETING_H
 #define TESTS_MEETING_H
 
-#include "../src/system.h"
+#include "os/system.h"
 
 #include <stdatomic.h>
 #include <unistd.h>

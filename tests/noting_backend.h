@@ -4,8 +4,8 @@
 
 #include "views.h"
 
-#include "../src/context.h"
-#include "../src/system.h"
+#include "core/context.h"
+#include "os/system.h"
 
 #include <stdlib.h>
 
@@ -182,7 +182,7 @@ static const gsc__backend noting = {
     .close = close_nothing,
     .raster_sizes = sizes,
     .raster_project = project,
-    .raster_render = render,
+    .raster_blend = render,
     .raster_backward = backward,
     .mark_visible = mark_visible,
     .knn_scratch_bytes = knn_scratch,

@@ -4,11 +4,11 @@
 
 #include "views.h"
 
-#include "../src/raster_args.h"
+#include "check/raster_args.h"
 
 enum { CAMERAS = 2, GAUSSIANS = 5, WIDTH = 7, HEIGHT = 4 };
 
-static const gsc__checker cpu = {.function = "raster_forward", .device = {kDLCPU, 0}};
+static const gsc__checker cpu = {.function = "rasterize", .device = {kDLCPU, 0}};
 
 /* Every tensor that the arguments may have; use() gives it to them. */
 enum {

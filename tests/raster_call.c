@@ -36,8 +36,8 @@ void raster_call_forward(raster_call *call) {
     if (call->info.intersections_bytes) {
         call->buffers.intersections = tensors_bytes(&call->set, call->info.intersections_bytes);
     }
-    require(gsc_raster_render(call->context, &call->args, &call->buffers, &call->outputs,
-                              &call->info, NULL, NULL),
+    require(gsc_raster_blend(call->context, &call->args, &call->buffers, &call->outputs,
+                             &call->info, NULL, NULL),
             "render");
 }
 

@@ -2,8 +2,8 @@
 #ifndef TESTS_RASTER_CALL_H
 #define TESTS_RASTER_CALL_H
 
+#include "math/real.h"
 #include "raster_scene.h"
-#include "real.h"
 #include "tensors.h"
 
 #define RASTER_GRADS 13 /* tensors that backward can write */

@@ -77,7 +77,7 @@ static int close_context(void **unused) {
 }
 
 static gsc_status render(void) {
-    return gsc_raster_render(context, &args, &buffers, &outputs, &info, NULL, NULL);
+    return gsc_raster_blend(context, &args, &buffers, &outputs, &info, NULL, NULL);
 }
 
 /* ------------------------------------------------------------------- launches */

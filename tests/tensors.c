@@ -1,7 +1,7 @@
 #include "tensors.h"
 
-#include "real.h"
-#include "system.h"
+#include "math/real.h"
+#include "os/system.h"
 
 #include <math.h>
 #include <stdio.h>

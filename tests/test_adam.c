@@ -1,7 +1,7 @@
 /* Adam against the textbook in double precision: groups, masks, corrections, decay. */
 #include "image_tensor.h"
 
-#include "../src/real.h"
+#include "math/real.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -2,7 +2,7 @@
 
 #include "views.h"
 
-#include "../src/adam_args.h"
+#include "check/adam_args.h"
 
 #include <math.h>
 

@@ -59,7 +59,7 @@ static void scratch_comes_from_the_allocator(void **state) {
     buffers.scratch = NULL;
     expect_ok(gsc_raster_project(&context, &args, &buffers, &outputs, NULL, NULL));
     assert_int_equal(notes.buffers.scratch_bytes, PROJECT_SCRATCH);
-    expect_ok(gsc_raster_render(&context, &args, &buffers, &outputs, &info, NULL, NULL));
+    expect_ok(gsc_raster_blend(&context, &args, &buffers, &outputs, &info, NULL, NULL));
     assert_int_equal(notes.buffers.scratch_bytes, RENDER_SCRATCH);
     expect_ok(gsc_raster_backward(&context, &args, &buffers, &info, &grads, NULL));
     assert_int_equal(notes.buffers.scratch_bytes, BACKWARD_SCRATCH);
@@ -68,8 +68,8 @@ static void scratch_comes_from_the_allocator(void **state) {
     assert_int_equal(heap.bytes, 0);
 
     heap.largest = 600;
-    expect_failure(gsc_raster_render(&context, &args, &buffers, &outputs, &info, NULL, NULL),
-                   GSC_ERROR_OUT_OF_MEMORY, "raster_render: out of memory, 700 bytes were wanted");
+    expect_failure(gsc_raster_blend(&context, &args, &buffers, &outputs, &info, NULL, NULL),
+                   GSC_ERROR_OUT_OF_MEMORY, "raster_blend: out of memory, 700 bytes were wanted");
 }
 
 static void buffers_too_small(void **state) {
@@ -82,11 +82,11 @@ static void buffers_too_small(void **state) {
                    "raster_project: state has 999 bytes, expected at least 1000");
     reset(NULL);
     lists.shape[0] = 511;
-    expect_failure(gsc_raster_render(&context, &args, &buffers, &outputs, &info, NULL, NULL),
+    expect_failure(gsc_raster_blend(&context, &args, &buffers, &outputs, &info, NULL, NULL),
                    GSC_ERROR_BUFFER_TOO_SMALL,
-                   "raster_render: intersections has 511 bytes, expected at least 512");
+                   "raster_blend: intersections has 511 bytes, expected at least 512");
     lists.shape[0] = 512; /* a tile at a time */
-    expect_ok(gsc_raster_render(&context, &args, &buffers, &outputs, &info, NULL, NULL));
+    expect_ok(gsc_raster_blend(&context, &args, &buffers, &outputs, &info, NULL, NULL));
     scratch.shape[0] = 899;
     expect_failure(gsc_raster_backward(&context, &args, &buffers, &info, &grads, NULL),
                    GSC_ERROR_BUFFER_TOO_SMALL,
@@ -97,14 +97,14 @@ static void info_of_other_arguments_is_refused(void **state) {
     (void)state;
     gsc_raster_info info = known_info();
     info.layout = 0x123;
-    assert_int_equal(gsc_raster_render(&context, &args, &buffers, &outputs, &info, NULL, NULL),
+    assert_int_equal(gsc_raster_blend(&context, &args, &buffers, &outputs, &info, NULL, NULL),
                      GSC_ERROR_STATE);
-    assert_non_null(strstr(gsc_last_error(), "raster_render: layout of info is 0x123"));
+    assert_non_null(strstr(gsc_last_error(), "raster_blend: layout of info is 0x123"));
     assert_int_equal(gsc_raster_backward(&context, &args, &buffers, &info, &grads, NULL),
                      GSC_ERROR_STATE);
     assert_non_null(strstr(gsc_last_error(), "raster_backward: layout of info is 0x123"));
-    expect_failure(gsc_raster_render(&context, &args, &buffers, &outputs, NULL, NULL, NULL),
-                   GSC_ERROR_INVALID_ARGUMENT, "raster_render: info is NULL");
+    expect_failure(gsc_raster_blend(&context, &args, &buffers, &outputs, NULL, NULL, NULL),
+                   GSC_ERROR_INVALID_ARGUMENT, "raster_blend: info is NULL");
 }
 
 static void overflow_is_an_int64_scalar(void **state) {
@@ -113,19 +113,18 @@ static void overflow_is_an_int64_scalar(void **state) {
     view overflow;
     VIEW(&overflow, 1);
     expect_failure(
-        gsc_raster_render(&context, &args, &buffers, &outputs, &info, &overflow.tensor, NULL),
+        gsc_raster_blend(&context, &args, &buffers, &outputs, &info, &overflow.tensor, NULL),
         GSC_ERROR_DTYPE,
-        GSC_REAL_BITS == 64 ? "raster_render: overflow is float64, expected int64"
-                            : "raster_render: overflow is float32, expected int64");
+        GSC_REAL_BITS == 64 ? "raster_blend: overflow is float64, expected int64"
+                            : "raster_blend: overflow is float32, expected int64");
     view_dtype(&overflow, kDLInt, 64);
-    expect_ok(
-        gsc_raster_render(&context, &args, &buffers, &outputs, &info, &overflow.tensor, NULL));
+    expect_ok(gsc_raster_blend(&context, &args, &buffers, &outputs, &info, &overflow.tensor, NULL));
     assert_ptr_equal(notes.overflow, view_memory);
     VIEW(&overflow, 2);
     view_dtype(&overflow, kDLInt, 64);
     expect_failure(
-        gsc_raster_render(&context, &args, &buffers, &outputs, &info, &overflow.tensor, NULL),
-        GSC_ERROR_SHAPE, "raster_render: overflow is [2], expected [] or [1]");
+        gsc_raster_blend(&context, &args, &buffers, &outputs, &info, &overflow.tensor, NULL),
+        GSC_ERROR_SHAPE, "raster_blend: overflow is [2], expected [] or [1]");
 }
 
 /* -------------------------------------------------------------------- others */
@@ -216,9 +215,9 @@ static void context_and_stream_are_checked_everywhere(void **state) {
     gsc_image_loss_args loss = {.struct_size = sizeof loss};
     gsc_adam_args adam = {.struct_size = sizeof adam};
     BOTH("raster_project", gsc_raster_project(used, &args, &buffers, &outputs, &info, stream));
-    BOTH("raster_render", gsc_raster_render(used, &args, &buffers, &outputs, &info, NULL, stream));
+    BOTH("raster_blend", gsc_raster_blend(used, &args, &buffers, &outputs, &info, NULL, stream));
     BOTH("raster_backward", gsc_raster_backward(used, &args, &buffers, &info, &grads, stream));
-    BOTH("raster_forward", gsc_raster_forward(used, &args, &outputs, &saved, stream));
+    BOTH("rasterize", gsc_rasterize(used, &args, &outputs, &saved, stream));
     BOTH("mark_visible", gsc_mark_visible(used, &args, &any.tensor, stream));
     BOTH("knn", gsc_knn(used, &knn_args, stream));
     BOTH("ssim_forward", gsc_ssim_forward(used, &ssim, stream));

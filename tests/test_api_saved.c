@@ -1,11 +1,11 @@
-/* gsc_raster_forward, which keeps its own memory, over a backend that only takes notes. */
+/* gsc_rasterize, which keeps its own memory, over a backend that only takes notes. */
 
 #include "drawing_backend.h"
 
 static void forward_keeps_what_backward_needs(void **state) {
     (void)state;
     gsc_raster_saved *saved = NULL;
-    expect_ok(gsc_raster_forward(&context, &args, &outputs, &saved, NULL));
+    expect_ok(gsc_rasterize(&context, &args, &outputs, &saved, NULL));
     assert_non_null(saved);
     assert_string_equal(notes.calls, "sizes project render ");
     assert_int_equal(notes.buffers.state_bytes, STATE_BYTES);
@@ -13,7 +13,7 @@ static void forward_keeps_what_backward_needs(void **state) {
     assert_true(notes.buffers.scratch_bytes >= RENDER_SCRATCH);
     assert_int_equal(heap.blocks, 2);
     assert_int_equal(heap.bytes, STATE_BYTES + FRAME_BYTES);
-    expect_ok(gsc_raster_backward_saved(&context, &args, saved, &grads, NULL));
+    expect_ok(gsc_rasterize_backward(&context, &args, saved, &grads, NULL));
     assert_string_equal(notes.calls, "sizes project render sizes backward ");
     assert_int_equal(notes.info.intersections, PAIRS);
     assert_int_equal(notes.buffers.scratch_bytes, BACKWARD_SCRATCH);
@@ -26,7 +26,7 @@ static void forward_keeps_what_backward_needs(void **state) {
 
 static void forward_without_saved_keeps_nothing(void **state) {
     (void)state;
-    expect_ok(gsc_raster_forward(&context, &args, &outputs, NULL, NULL));
+    expect_ok(gsc_rasterize(&context, &args, &outputs, NULL, NULL));
     assert_string_equal(notes.calls, "sizes sizes project render ");
     assert_true(notes.raster.flags & GSC_RASTER_FORWARD_ONLY);
     assert_int_equal(heap.blocks, 0);
@@ -50,7 +50,7 @@ static void forward_draws_what_it_expects(void **state) {
         reset(state);
         expect_frame(frames[i].found);
         heap.largest = frames[i].largest;
-        expect_ok(gsc_raster_forward(&context, &args, &outputs, &saved, NULL));
+        expect_ok(gsc_rasterize(&context, &args, &outputs, &saved, NULL));
         assert_string_equal(notes.calls, frames[i].calls);
         assert_true(notes.buffers.scratch_bytes >= RENDER_SCRATCH);
         assert_int_equal(heap.blocks, frames[i].blocks);
@@ -67,22 +67,22 @@ static void failed_forward_keeps_nothing(void **state) {
         reset(state);
         notes.fail_in = steps[i];
         notes.fail_with = GSC_ERROR_INTERNAL;
-        assert_int_equal(gsc_raster_forward(&context, &args, &outputs, &saved, NULL),
+        assert_int_equal(gsc_rasterize(&context, &args, &outputs, &saved, NULL),
                          GSC_ERROR_INTERNAL);
         assert_null(saved);
         assert_int_equal(heap.blocks, 0);
     }
     static const char *const messages[] = {
-        "raster_forward: state: out of memory, 1000 bytes were wanted",
-        "raster_forward: scratch: out of memory, 500 bytes were wanted",
-        "raster_forward: intersections: out of memory, 512 bytes were wanted",
-        "raster_forward: scratch: out of memory, 700 bytes were wanted",
+        "rasterize: state: out of memory, 1000 bytes were wanted",
+        "rasterize: scratch: out of memory, 500 bytes were wanted",
+        "rasterize: intersections: out of memory, 512 bytes were wanted",
+        "rasterize: scratch: out of memory, 700 bytes were wanted",
     };
     for (int i = 0; i < 4; ++i) {
         gsc_raster_saved *saved = (gsc_raster_saved *)&context;
         reset(state);
         heap.fail_from = i + 1;
-        expect_failure(gsc_raster_forward(&context, &args, &outputs, &saved, NULL),
+        expect_failure(gsc_rasterize(&context, &args, &outputs, &saved, NULL),
                        GSC_ERROR_OUT_OF_MEMORY, messages[i]);
         assert_null(saved);
         assert_int_equal(heap.blocks, 0);
@@ -95,7 +95,7 @@ static void forward_makes_do_with_less(void **state) {
     gsc_raster_saved *saved = NULL;
     gsc__fail(GSC_ERROR_INTERNAL, "before");
     heap.largest = 2000;
-    expect_ok(gsc_raster_forward(&context, &args, &outputs, &saved, NULL));
+    expect_ok(gsc_rasterize(&context, &args, &outputs, &saved, NULL));
     assert_int_equal(notes.buffers.intersections_bytes, FRAME_BYTES / 4);
     assert_string_equal(gsc_last_error(), "before");
     gsc_raster_saved_free(saved, NULL);
@@ -105,24 +105,23 @@ static void forward_makes_do_with_less(void **state) {
 static void saved_must_fit(void **state) {
     (void)state;
     gsc_raster_saved *saved = NULL;
-    expect_failure(gsc_raster_backward_saved(&context, &args, NULL, &grads, NULL),
-                   GSC_ERROR_INVALID_ARGUMENT, "raster_backward_saved: saved is NULL");
-    expect_ok(gsc_raster_forward(&context, &args, &outputs, &saved, NULL));
+    expect_failure(gsc_rasterize_backward(&context, &args, NULL, &grads, NULL),
+                   GSC_ERROR_INVALID_ARGUMENT, "rasterize_backward: saved is NULL");
+    expect_ok(gsc_rasterize(&context, &args, &outputs, &saved, NULL));
     gsc_context other = context;
-    expect_failure(gsc_raster_backward_saved(&other, &args, saved, &grads, NULL), GSC_ERROR_STATE,
-                   "raster_backward_saved: saved is of another context");
+    expect_failure(gsc_rasterize_backward(&other, &args, saved, &grads, NULL), GSC_ERROR_STATE,
+                   "rasterize_backward: saved is of another context");
     args.width = 8;
     VIEW(&color, 3, 4, 8);
-    assert_int_equal(gsc_raster_backward_saved(&context, &args, saved, &grads, NULL),
-                     GSC_ERROR_STATE);
+    assert_int_equal(gsc_rasterize_backward(&context, &args, saved, &grads, NULL), GSC_ERROR_STATE);
     gsc_raster_saved_free(saved, NULL);
 }
 
 static void misaligned_allocators_are_caught(void **state) {
     (void)state;
     heap.misalign = 16;
-    assert_int_equal(gsc_raster_forward(&context, &args, &outputs, NULL, NULL), GSC_ERROR_LAYOUT);
-    assert_non_null(strstr(gsc_last_error(), "raster_forward: state: allocator gave memory at"));
+    assert_int_equal(gsc_rasterize(&context, &args, &outputs, NULL, NULL), GSC_ERROR_LAYOUT);
+    assert_non_null(strstr(gsc_last_error(), "rasterize: state: allocator gave memory at"));
     assert_int_equal(heap.blocks, 0);
 }
 

@@ -2,7 +2,7 @@
 
 #include "views.h"
 
-#include "../src/args.h"
+#include "core/args.h"
 
 #include <math.h>
 

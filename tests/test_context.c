@@ -4,8 +4,8 @@
 #include "environment.h"
 #include "views.h"
 
-#include "../src/cpu/cpu.h"
-#include "../src/system.h"
+#include "cpu/cpu.h"
+#include "os/system.h"
 
 #include <stdlib.h>
 

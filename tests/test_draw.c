@@ -64,7 +64,7 @@ static gsc_raster_info expect_of_frame(int64_t visible, int64_t intersections) {
 }
 
 static gsc_status draw(gsc_raster_info *info) {
-    return gsc_raster_draw(context, &call.args, &call.buffers, &call.outputs, info, NULL);
+    return gsc_raster_project_blend(context, &call.args, &call.buffers, &call.outputs, info, NULL);
 }
 
 /* ---------------------------------------------------------------------- tests */
@@ -78,8 +78,9 @@ static void nothing_is_forecast_where_nothing_waits(void **unused) {
     assert_int_equal(info.intersections, 0);
     assert_int_equal(info.state_bytes, call.info.state_bytes);
     assert_int_equal(draw(&info), GSC_ERROR_INVALID_ARGUMENT);
-    assert_string_equal(gsc_last_error(), "raster_draw: info->visible is 0: nothing is expected "
-                                          "of the frame, begin with project");
+    assert_string_equal(gsc_last_error(),
+                        "raster_project_blend: info->visible is 0: nothing is expected "
+                        "of the frame, begin with project");
 }
 
 static void a_frame_as_expected_is_drawn(void **unused) {
@@ -106,14 +107,14 @@ static void a_larger_frame_goes_on_with_render(void **unused) {
     gsc_raster_info info = expect_of_frame(call.info.visible, call.info.intersections / 4);
     (void)unused;
     assert_int_equal(draw(&info), GSC_ERROR_BUFFER_TOO_SMALL);
-    assert_non_null(strstr(gsc_last_error(), "raster_draw: intersections has "));
+    assert_non_null(strstr(gsc_last_error(), "raster_project_blend: intersections has "));
     assert_true(tensors_guarded(&call.set));
     assert_int_equal(info.intersections, call.info.intersections);
     assert_int_equal(info.intersections_bytes, call.info.intersections_bytes);
     call.buffers.intersections = tensors_bytes(&call.set, info.intersections_bytes);
     call.buffers.scratch = NULL;
     assert_int_equal(
-        gsc_raster_render(context, &call.args, &call.buffers, &call.outputs, &info, NULL, NULL),
+        gsc_raster_blend(context, &call.args, &call.buffers, &call.outputs, &info, NULL, NULL),
         GSC_OK);
     expect_drawn();
 }
@@ -161,7 +162,7 @@ static void a_state_that_is_taken_has_a_backward(void **unused) {
     desc.allocate = framework_allocate;
     framework.fill = 0xff;
     assert_int_equal(gsc_context_create(&desc, &lent), GSC_OK);
-    assert_int_equal(gsc_raster_forward(lent, &call.args, &call.outputs, &saved, NULL), GSC_OK);
+    assert_int_equal(gsc_rasterize(lent, &call.args, &call.outputs, &saved, NULL), GSC_OK);
     expect_drawn();
     assert_int_equal(gsc_raster_saved_take(saved, taken, &call.info), GSC_OK);
     gsc_context_free(lent);

@@ -2,7 +2,7 @@
 
 #include "views.h"
 
-#include "../src/system.h"
+#include "os/system.h"
 
 static void names_are_those_of_the_header(void **state) {
     (void)state;

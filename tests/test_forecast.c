@@ -2,7 +2,7 @@
 
 #include "views.h"
 
-#include "../src/forecast.h"
+#include "core/forecast.h"
 
 static gsc__forecasts forecasts;
 static gsc__raster raster;

@@ -4,7 +4,7 @@
 
 #include "fake_context.h"
 
-#include "../src/gpu/raster_bins.h"
+#include "gpu/raster_bins.h"
 
 #include <stdlib.h>
 

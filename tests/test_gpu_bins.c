@@ -3,7 +3,7 @@
  * a fake driver. */
 #include "fake_context.h"
 
-#include "../src/gpu/raster_bins.h"
+#include "gpu/raster_bins.h"
 
 enum { GUARD = 4096, PER_BLOCK = GSC__FIND_BLOCK * GSC__FIND_KEYS };
 

@@ -6,7 +6,7 @@
 #include "fake_driver.h"
 #include "raster_args_fixture.h"
 
-#include "../src/gpu/raster_state.h"
+#include "gpu/raster_state.h"
 
 enum { PIXELS = CAMERAS * WIDTH * HEIGHT, STATE_BYTES = 1 << 15 };
 
@@ -93,7 +93,7 @@ static gsc_status render(void *stream) {
     buffers.state = &state_bytes.tensor;
     buffers.intersections = &lists_bytes.tensor;
     outputs.color = &color.tensor;
-    return gsc_raster_render(context, &args, &buffers, &outputs, &info, NULL, stream);
+    return gsc_raster_blend(context, &args, &buffers, &outputs, &info, NULL, stream);
 }
 
 static gsc_status backward(void *stream) {
@@ -113,8 +113,8 @@ static gsc_status forward(void *stream) {
     outputs.color = &color.tensor;
     grads.color = &by_color.tensor;
     grads.means = &by_means.tensor;
-    GSC__TRY(gsc_raster_forward(context, &args, &outputs, &saved, stream));
-    gsc_status status = gsc_raster_backward_saved(context, &args, saved, &grads, stream);
+    GSC__TRY(gsc_rasterize(context, &args, &outputs, &saved, stream));
+    gsc_status status = gsc_rasterize_backward(context, &args, saved, &grads, stream);
     gsc_raster_saved_free(saved, stream);
     return status;
 }

@@ -102,7 +102,7 @@ static void drawing_waits_once_at_the_end(void **unused) {
     expect_four_visible();
     memset(state_memory, 0, sizeof state_memory);
     notes->synchronisations = notes->launch_count = 0;
-    expect_ok(gsc_raster_draw(context, &args, &buffers, &outputs, &info, NULL));
+    expect_ok(gsc_raster_project_blend(context, &args, &buffers, &outputs, &info, NULL));
     assert_int_equal(notes->synchronisations, 1);
     assert_int_equal(launches_of("gsc_project"), 1);
     assert_int_equal(launches_of("gsc_blend"), 1);
@@ -113,7 +113,7 @@ static void drawing_waits_once_at_the_end(void **unused) {
     expect_four_visible();
     notes->synchronisations = notes->launch_count = 0;
     notes->on_query = report_three;
-    expect_ok(gsc_raster_draw(context, &args, &buffers, &outputs, &info, NULL));
+    expect_ok(gsc_raster_project_blend(context, &args, &buffers, &outputs, &info, NULL));
     notes->on_query = NULL;
     assert_int_equal(notes->synchronisations, 0);
     expect_ok(gsc_raster_forecast(context, &args, &found));
@@ -121,7 +121,7 @@ static void drawing_waits_once_at_the_end(void **unused) {
 
     expect_four_visible();
     setenv("FAKE_CUDA_FAIL", "cuLaunchKernelEx=700", 1);
-    assert_int_equal(gsc_raster_draw(context, &args, &buffers, &outputs, &info, NULL),
+    assert_int_equal(gsc_raster_project_blend(context, &args, &buffers, &outputs, &info, NULL),
                      GSC_ERROR_CUDA);
     assert_int_equal(gsc_last_error_cuda(), 700);
 }
@@ -136,7 +136,7 @@ static void drawing_several_cameras(void **unused) {
     const size_t whole = info.intersections_bytes;
     notes->synchronisations = notes->launch_count = 0;
     notes->on_query = report_three;
-    expect_ok(gsc_raster_draw(context, &args, &buffers, &outputs, &info, NULL));
+    expect_ok(gsc_raster_project_blend(context, &args, &buffers, &outputs, &info, NULL));
     notes->on_query = NULL;
     assert_int_equal(notes->synchronisations, 0);
     assert_int_equal(launches_of("gsc_project"), CAMERAS);
@@ -153,7 +153,7 @@ static void drawing_several_cameras(void **unused) {
 
     expect_four_visible(); /* counts that no report brings are read */
     notes->synchronisations = 0;
-    expect_ok(gsc_raster_draw(context, &args, &buffers, &outputs, &info, NULL));
+    expect_ok(gsc_raster_project_blend(context, &args, &buffers, &outputs, &info, NULL));
     assert_int_equal(notes->synchronisations, 1);
 }
 
@@ -165,7 +165,7 @@ static void a_camera_with_more_than_expected(void **unused) {
     expect_ok(gsc_raster_sizes(context, &args, &info));
     notes->launch_count = 0;
     notes->on_query = report_three;
-    assert_int_equal(gsc_raster_draw(context, &args, &buffers, &outputs, &info, NULL),
+    assert_int_equal(gsc_raster_project_blend(context, &args, &buffers, &outputs, &info, NULL),
                      GSC_ERROR_BUFFER_TOO_SMALL);
     notes->on_query = NULL;
     assert_int_equal(info.visible, 3);

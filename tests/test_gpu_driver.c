@@ -3,7 +3,7 @@
 
 #include "fake_driver.h"
 
-#include "../src/device.h"
+#include "core/device.h"
 
 /* A system's library that is no driver. */
 #if defined(_WIN32)

@@ -2,8 +2,8 @@
 
 #include "views.h"
 
-#include "../src/gpu/images.h"
-#include "../src/gpu/kernel_list.h"
+#include "gpu/images.h"
+#include "gpu/kernel_list.h"
 
 #define CUBIN(major, minor) \
     { "a", GSC__IMAGE_CUBIN, major, minor, "", "" }

@@ -246,7 +246,7 @@ static void a_captured_stream_is_not_waited_for(void **state) {
                      GSC_ERROR_UNSUPPORTED);
     assert_ptr_equal(strstr(gsc_last_error(), "raster_project: this call waits for the stream"),
                      gsc_last_error());
-    assert_int_equal(gsc__gpu_report_begin(context, &awaited, 8, 1, NULL, "raster_draw"),
+    assert_int_equal(gsc__gpu_report_begin(context, &awaited, 8, 1, NULL, "raster_project_blend"),
                      GSC_ERROR_UNSUPPORTED);
     assert_int_equal(notes->synchronisations, 0);
     no_slot_is_taken();

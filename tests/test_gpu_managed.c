@@ -26,7 +26,7 @@ static int close_lent(void **unused) {
 static gsc_raster_saved *forward(void) {
     gsc_raster_saved *saved = NULL;
     notes->launch_count = 0;
-    expect_ok(gsc_raster_forward(lent, &args, &outputs, &saved, NULL));
+    expect_ok(gsc_rasterize(lent, &args, &outputs, &saved, NULL));
     assert_int_equal(notes->blocks + notes->async_blocks, 0); /* of the driver's pool */
     return saved;
 }
@@ -60,7 +60,7 @@ static void a_state_and_its_lists_are_tensors_on_the_device(void **unused) {
 static void nothing_is_kept_of_a_frame_without_backward(void **unused) {
     (void)unused;
     for (int frame = 0; frame < 2; ++frame) {
-        expect_ok(gsc_raster_forward(lent, &args, &outputs, NULL, NULL));
+        expect_ok(gsc_rasterize(lent, &args, &outputs, NULL, NULL));
         assert_int_equal(framework.tensors, 0);
         assert_int_equal(notes->blocks + notes->async_blocks, 0);
     }

@@ -117,7 +117,7 @@ static void buffers_below_the_least_are_refused(void **unused) {
     bytes(&lists, lists_memory, 256);
     info.intersections_min_bytes = 0;
     assert_int_equal(render(), GSC_ERROR_BUFFER_TOO_SMALL);
-    assert_non_null(strstr(gsc_last_error(), "raster_render: intersections has 256 bytes"));
+    assert_non_null(strstr(gsc_last_error(), "raster_blend: intersections has 256 bytes"));
     assert_int_equal(gsc_raster_backward(context, &args, &buffers, &info, &grads, NULL),
                      GSC_ERROR_BUFFER_TOO_SMALL);
     assert_non_null(strstr(gsc_last_error(), "raster_backward: intersections has 256 bytes"));

@@ -98,9 +98,9 @@ static void an_image_that_is_not_the_last_is_left_alone(void **unused) {
 static void forward_alone(void **unused) {
     (void)unused;
     draw_large(0, 1000);
-    expect_ok(gsc_raster_forward(context, &args, &outputs, NULL, NULL));
+    expect_ok(gsc_rasterize(context, &args, &outputs, NULL, NULL));
     notes->launch_count = 0;
-    expect_ok(gsc_raster_forward(context, &args, &outputs, NULL, NULL));
+    expect_ok(gsc_rasterize(context, &args, &outputs, NULL, NULL));
     assert_true(is_in_the_last_image(scratch_of(0)));
 }
 

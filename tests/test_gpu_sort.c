@@ -3,7 +3,7 @@
 
 #include "fake_context.h"
 
-#include "../src/gpu/sort.h"
+#include "gpu/sort.h"
 
 enum { LIMIT = 3000000, GUARD = 4096, MULTIPROCESSORS = 132 };
 

@@ -5,8 +5,8 @@
 #else
 #define GSC_ISA baseline
 #endif
-#include "../src/cpu/hilbert.h"
-#include "../src/system.h"
+#include "cpu/hilbert.h"
+#include "os/system.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -2,7 +2,7 @@
 
 #include "views.h"
 
-#include "../src/image_args.h"
+#include "check/image_args.h"
 
 #include <math.h>
 

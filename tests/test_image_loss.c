@@ -3,7 +3,7 @@
 #include "image_reference.h"
 #include "image_tensor.h"
 
-#include "../src/real.h"
+#include "math/real.h"
 
 #include <math.h>
 #include <setjmp.h>

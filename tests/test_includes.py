@@ -1,40 +1,39 @@
-"""Includes go one way: down the list of source files in docs/architecture.md."""
+"""Includes go one way: down the table of folders in docs/architecture.md, and in no circle."""
 
 import re
+from graphlib import TopologicalSorter
 
 from support import ROOT
 
 PAGE = ROOT / "docs/architecture.md"
-FOLDERS = ("include", "src", "cuda")
 # Headers of the operating system and of one processor, and who may include them.
 SYSTEM = re.compile(
     r"^(pthread|sched|semaphore|dlfcn|unistd|fcntl|signal|windows|sys/\w+)\.h$"
 )
-SYSTEM_FILES = re.compile(r"^src/system(\.h|_\w+\.c)$")
+SYSTEM_FILES = re.compile(r"^src/os/system(\.h|_\w+\.c)$")
 PROCESSOR = re.compile(r"^(\w*intrin|arm_neon|cpuid)\.h$")
 PROCESSOR_FILES = re.compile(r"^src/cpu/(simd\.h|dispatch\.c)$")
 
 
-def listed_files():
-    """{path: line number in the list}; names after the first on a line share its folder."""
-    lines = re.search(r"```text\n(include/.*?)```", PAGE.read_text(), flags=re.S).group(1)
-    ranks = {}
-    for rank, line in enumerate(filter(str.strip, lines.splitlines())):
-        names = re.match(r"[^\s,]+(?:, [^\s,]+)*", line).group(0).split(", ")
-        folder = names[0].rpartition("/")[0]
-        for name in names:
-            path = name if "/" in name else f"{folder}/{name}"
-            assert path not in ranks, f"{path} is listed twice"
-            ranks[path] = rank
-    return ranks
+def folder_ranks():
+    """{folder: its place in the table}."""
+    table = PAGE.read_text().split("## Folders")[1]
+    return {name: rank for rank, name in enumerate(re.findall(r"^\| `([\w/]+)/`", table, re.M))}
+
+
+FOLDERS = folder_ranks()
+
+
+def folder_of(path):
+    return next((name for name in FOLDERS if path.startswith(f"{name}/")), None)
 
 
 def source_files():
     return sorted(
         str(path.relative_to(ROOT))
-        for folder in FOLDERS
-        for path in (ROOT / folder).rglob("*")
-        if path.suffix in {".c", ".h", ".cu", ".cuh", ".S", ".map"}
+        for top in ("include", "src", "cuda")
+        for path in (ROOT / top).rglob("*")
+        if path.suffix in {".c", ".h", ".cu", ".cuh"}
     )
 
 
@@ -47,7 +46,7 @@ def includes(path):
 
 def resolve(path, name):
     """The project's file that `#include "name"` in path means; None if it is generated."""
-    for base in (ROOT / path).parent, ROOT / "include":
+    for base in (ROOT / path).parent, ROOT / "src", ROOT / "include":
         target = (base / name).resolve()
         if target.exists():
             return str(target.relative_to(ROOT))
@@ -55,25 +54,30 @@ def resolve(path, name):
     return None
 
 
-def test_every_file_is_listed():
-    listed, existing = set(listed_files()), set(source_files())
-    assert sorted(existing - listed) == [], "add to the list in docs/architecture.md"
-    assert sorted(listed - existing) == [], "listed in docs/architecture.md, but gone"
+def project_includes():
+    """{path: the files of the project that it includes}."""
+    return {
+        path: [target for quoted, name in includes(path)
+               if quoted and (target := resolve(path, name))]
+        for path in source_files()
+    }
 
 
-def test_includes_go_up_the_list():
-    ranks = listed_files()
-    edges = 0
-    for path in ranks:
-        for quoted, name in includes(path):
-            target = resolve(path, name) if quoted else None
-            if target is None:
-                continue
-            edges += 1
-            assert target in ranks, f"{path} includes {target}, which is not listed"
-            assert ranks[target] <= ranks[path], f"{path} includes {target}, listed below it"
+def test_every_file_has_a_folder_of_the_table():
+    assert FOLDERS
+    assert [path for path in source_files() if folder_of(path) is None] == []
+
+
+def test_includes_go_one_way():
+    graph = project_includes()
+    assert sum(map(len, graph.values())) > 100
+    for path, targets in graph.items():
+        for target in targets:
             assert target.endswith((".h", ".cuh")), f"{path} includes {target}"
-    assert edges > 10
+            assert FOLDERS[folder_of(target)] <= FOLDERS[folder_of(path)], (
+                f"{path} includes {target}, whose folder stands below"
+            )
+    TopologicalSorter(graph).prepare()  # CycleError names the circle
 
 
 def test_system_headers_stay_in_one_place():

@@ -2,8 +2,8 @@
 
 #include "views.h"
 
-#include "../src/json.h"
-#include "../src/system.h"
+#include "core/json.h"
+#include "os/system.h"
 
 #include <cjson/cJSON.h>
 

@@ -2,7 +2,7 @@
 #include "clouds.h"
 #include "gsplat_c.h"
 
-#include "../src/system.h"
+#include "os/system.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

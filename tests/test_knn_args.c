@@ -2,7 +2,7 @@
 
 #include "views.h"
 
-#include "../src/knn_args.h"
+#include "check/knn_args.h"
 
 static const gsc__checker cpu = {.function = "knn", .device = {kDLCPU, 0}};
 

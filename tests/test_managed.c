@@ -116,7 +116,7 @@ static void delete_tensors(void) {
 static void a_saved_state_becomes_tensors(void **state) {
     gsc_raster_saved *saved = NULL;
     (void)state;
-    expect_ok(gsc_raster_forward(&context, &args, &outputs, &saved, NULL));
+    expect_ok(gsc_rasterize(&context, &args, &outputs, &saved, NULL));
     assert_int_equal(framework.tensors, 2);
     const gsc__raster_buffers drawn = notes.buffers;
     take(saved);
@@ -134,7 +134,7 @@ static void a_saved_state_becomes_tensors(void **state) {
 static gsc_raster_saved *draw_expected(int64_t pairs) {
     gsc_raster_saved *saved = NULL;
     expect_frame(pairs);
-    expect_ok(gsc_raster_forward(&context, &args, &outputs, &saved, NULL));
+    expect_ok(gsc_rasterize(&context, &args, &outputs, &saved, NULL));
     return saved;
 }
 
@@ -169,7 +169,7 @@ static void a_failed_forward_keeps_nothing(void **state) {
         gsc_raster_saved *saved = (gsc_raster_saved *)&context;
         framework.made = 0;
         framework.fail_from = i;
-        assert_int_equal(gsc_raster_forward(&context, &args, &outputs, &saved, NULL),
+        assert_int_equal(gsc_rasterize(&context, &args, &outputs, &saved, NULL),
                          GSC_ERROR_OUT_OF_MEMORY);
         assert_null(saved);
         assert_int_equal(framework.tensors, 0);
@@ -193,11 +193,11 @@ static void a_saved_state_that_is_not_taken_is_freed(void **state) {
 static void memory_of_no_framework_stays(void **state) {
     gsc_raster_saved *saved = NULL;
     reset(state);
-    expect_ok(gsc_raster_forward(&context, &args, &outputs, &saved, NULL));
+    expect_ok(gsc_rasterize(&context, &args, &outputs, &saved, NULL));
     info = (gsc_raster_info){.struct_size = sizeof info};
     expect_failure(gsc_raster_saved_take(saved, tensors, &info), GSC_ERROR_UNSUPPORTED,
                    "raster_saved_take: the context has no allocate, its memory is no framework's");
-    expect_ok(gsc_raster_backward_saved(&context, &args, saved, &grads, NULL));
+    expect_ok(gsc_rasterize_backward(&context, &args, saved, &grads, NULL));
     gsc_raster_saved_free(saved, NULL);
     assert_int_equal(heap.blocks, 0);
     gsc__managed_open(&context.managed, NULL);

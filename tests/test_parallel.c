@@ -4,8 +4,8 @@
 #include "meeting.h"
 #include "views.h"
 
-#include "../src/parallel.h"
-#include "../src/system.h"
+#include "os/parallel.h"
+#include "os/system.h"
 
 #include <fenv.h>
 #include <stdatomic.h>

@@ -4,7 +4,7 @@
 #include "meeting.h"
 #include "views.h"
 
-#include "../src/parallel.h"
+#include "os/parallel.h"
 
 #include <sys/wait.h>
 #include <unistd.h>

@@ -187,7 +187,7 @@ static void broken_scalars(void **state) {
         char message[256];
         reset(state);
         memcpy((char *)&args + cases[i].offset, &cases[i].value, sizeof cases[i].value);
-        snprintf(message, sizeof message, "raster_forward: %s", cases[i].message);
+        snprintf(message, sizeof message, "rasterize: %s", cases[i].message);
         expect(cases[i].status, message);
 
         const float nan = NAN;
@@ -221,7 +221,7 @@ static void image_sizes(void **state) {
             expect_ok(check());
             continue;
         }
-        snprintf(message, sizeof message, "raster_forward: %s", cases[i].message);
+        snprintf(message, sizeof message, "rasterize: %s", cases[i].message);
         expect(cases[i].status, message);
     }
 }
@@ -231,11 +231,11 @@ static void projection_needs_the_field_of_view(void **state) {
     switch_to(PROJECTION);
     expect_ok(check());
     args.tan_fovx = 0.0f;
-    expect(GSC_ERROR_INVALID_ARGUMENT, "raster_forward: tan_fovx and tan_fovy are 0 and 0.5, "
+    expect(GSC_ERROR_INVALID_ARGUMENT, "rasterize: tan_fovx and tan_fovy are 0 and 0.5, "
                                        "expected more than 0 with projection");
     args.tan_fovx = 1.0f;
     args.tan_fovy = -1.0f;
-    expect(GSC_ERROR_INVALID_ARGUMENT, "raster_forward: tan_fovx and tan_fovy are 1 and -1, "
+    expect(GSC_ERROR_INVALID_ARGUMENT, "rasterize: tan_fovx and tan_fovy are 1 and -1, "
                                        "expected more than 0 with projection");
 }
 
@@ -244,15 +244,14 @@ static void flags_and_struct_size(void **state) {
     args.flags = 0x7ff;
     expect_ok(check());
     args.flags = 0x800;
-    expect(GSC_ERROR_INVALID_ARGUMENT,
-           "raster_forward: flags is 0x800, expected bits of 0x7ff only");
+    expect(GSC_ERROR_INVALID_ARGUMENT, "rasterize: flags is 0x800, expected bits of 0x7ff only");
     args.flags = 0;
     args.struct_size = sizeof args - 1;
     assert_int_equal(check(), GSC_ERROR_ABI);
     args.struct_size = 0;
     assert_int_equal(check(), GSC_ERROR_ABI);
     expect_failure(gsc__raster_args(&cpu, NULL, &out), GSC_ERROR_INVALID_ARGUMENT,
-                   "raster_forward: args is NULL");
+                   "rasterize: args is NULL");
 }
 
 /* -------------------------------------------------------------- host memory */
@@ -260,7 +259,7 @@ static void flags_and_struct_size(void **state) {
 /* A CUDA context takes camera tensors from the host, and must know which; managed memory
  * counts as the device's. */
 static void cameras_in_host_memory(void **state) {
-    static const gsc__checker cuda = {.function = "raster_forward", .device = {kDLCUDA, 1}};
+    static const gsc__checker cuda = {.function = "rasterize", .device = {kDLCUDA, 1}};
     static const struct {
         int field;
         size_t flag;
@@ -293,7 +292,7 @@ static void cameras_in_host_memory(void **state) {
     for (int f = 0; f < FIELDS; ++f) view_device(&views[f], kDLCUDA, 1);
     view_device(&views[MEANS], kDLCPU, 0);
     expect_failure(gsc__raster_args(&cuda, &args, &out), GSC_ERROR_DEVICE,
-                   "raster_forward: means is on cpu, expected cuda:1");
+                   "rasterize: means is on cpu, expected cuda:1");
 }
 
 /* -------------------------------------------------------------- mark_visible */
@@ -319,13 +318,13 @@ static void visible_reads_view_means_and_planes_only(void **state) {
     expect_ok(gsc__visible_args(&cpu, &args, &result.tensor, &out, &visible));
     view_dtype(&result, kDLInt, 8);
     expect_failure(gsc__visible_args(&cpu, &args, &result.tensor, &out, &visible), GSC_ERROR_DTYPE,
-                   "raster_forward: visible is int8, expected uint8 or bool");
+                   "rasterize: visible is int8, expected uint8 or bool");
     VIEW(&result, GAUSSIANS);
     view_dtype(&result, kDLBool, 8);
     expect_failure(gsc__visible_args(&cpu, &args, &result.tensor, &out, &visible), GSC_ERROR_SHAPE,
-                   "raster_forward: visible is [5], expected [2, 5]");
+                   "rasterize: visible is [5], expected [2, 5]");
     expect_failure(gsc__visible_args(&cpu, &args, NULL, &out, &visible), GSC_ERROR_INVALID_ARGUMENT,
-                   "raster_forward: visible is missing");
+                   "rasterize: visible is missing");
 }
 
 int main(void) {

@@ -1,5 +1,5 @@
 /* What backward writes, and that its bits depend on nothing but the scene.  In float32. */
-#include "call.h"
+#include "api/call.h"
 #include "library.h"
 #include "raster_call.h"
 

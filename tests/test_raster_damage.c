@@ -126,8 +126,8 @@ static void damage_before_render(void **unused) {
         if (trial == 0) {
             make_ghosts(&f, 1u << 31);
         }
-        gsc_status status = gsc_raster_render(context, &call->args, &call->buffers, &call->outputs,
-                                              &call->info, NULL, NULL);
+        gsc_status status = gsc_raster_blend(context, &call->args, &call->buffers, &call->outputs,
+                                             &call->info, NULL, NULL);
         assert_true(status == GSC_OK || status == GSC_ERROR_STATE ||
                     status == GSC_ERROR_BUFFER_TOO_SMALL);
         if (trial == 0) assert_int_equal(status, GSC_ERROR_STATE);

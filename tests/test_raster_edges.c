@@ -2,8 +2,8 @@
  * threshold, equal depths, half pixels, a camera inside a Gaussian. */
 #include "compare.h"
 #include "library.h"
+#include "math/real.h"
 #include "random_scene.h"
-#include "real.h"
 #include "reference.h"
 
 #include <math.h>

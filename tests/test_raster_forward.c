@@ -6,7 +6,7 @@
 #include "random_scene.h"
 #include "reference.h"
 
-#include "real.h"
+#include "math/real.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,8 +2,8 @@
  * with themselves for any number of threads. */
 #include "compare.h"
 #include "library.h"
+#include "math/real.h"
 #include "random_scene.h"
-#include "real.h"
 #include "reference.h"
 
 #include <setjmp.h>

@@ -2,7 +2,7 @@
 
 #include "views.h"
 
-#include "../src/raster_args.h"
+#include "check/raster_args.h"
 
 static const gsc__checker cpu = {.function = "f", .device = {kDLCPU, 0}};
 

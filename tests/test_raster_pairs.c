@@ -1,7 +1,7 @@
 /* Frames with more pairs of a tile and a splat than 32 bits can count. */
 #include "views.h"
 
-#include "../src/system.h"
+#include "os/system.h"
 
 #include <stdlib.h>
 

@@ -2,7 +2,7 @@
  * the original's peculiarities, alone and by its own formula, in double precision. */
 #include "finite_difference.h"
 #include "library.h"
-#include "splat_grad.h"
+#include "math/splat_grad.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -68,10 +68,10 @@ static void foreign_args(void **unused) {
     assert_int_equal(raster_call_backward(&v.call), GSC_ERROR_STATE);
     v.call.args = args;
     gsc_raster_saved *saved = NULL;
-    assert_int_equal(gsc_raster_forward(context, &args, &v.call.outputs, &saved, NULL), GSC_OK);
-    assert_int_equal(gsc_raster_backward_saved(context, &args, saved, &v.call.grads, NULL), GSC_OK);
+    assert_int_equal(gsc_rasterize(context, &args, &v.call.outputs, &saved, NULL), GSC_OK);
+    assert_int_equal(gsc_rasterize_backward(context, &args, saved, &v.call.grads, NULL), GSC_OK);
     v.call.args.flags ^= GSC_RASTER_ANTIALIAS;
-    assert_int_equal(gsc_raster_backward_saved(context, &v.call.args, saved, &v.call.grads, NULL),
+    assert_int_equal(gsc_rasterize_backward(context, &v.call.args, saved, &v.call.grads, NULL),
                      GSC_ERROR_STATE);
     gsc_raster_saved_free(saved, NULL);
     victim_close(&v);

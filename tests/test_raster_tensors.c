@@ -10,8 +10,8 @@ static void broken(int field, gsc_status status, const char *format, ...) {
     va_start(list, format);
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
-    snprintf(message, sizeof message, "raster_forward: %s%s",
-             format[0] == ':' ? "" : fields[field].name, format[0] == ':' ? text + 1 : text);
+    snprintf(message, sizeof message, "rasterize: %s%s", format[0] == ':' ? "" : fields[field].name,
+             format[0] == ':' ? text + 1 : text);
     expect(status, message);
     reset(NULL);
     switch_to(field);
@@ -94,7 +94,7 @@ static void matrices_may_be_transposed(void **state) {
         assert_ptr_equal(out.view, views[VIEW_].tensor.data);
     }
     views[VIEW_].strides[0] = 32;
-    expect(GSC_ERROR_LAYOUT, "raster_forward: view has strides [32, 1, 4], expected dense "
+    expect(GSC_ERROR_LAYOUT, "rasterize: view has strides [32, 1, 4], expected dense "
                              "matrices, by rows or by columns");
     views[VIEW_].shape[0] = views[PROJECTION].shape[0] = 1; /* where it means nothing */
     drop(POSITION);
@@ -128,13 +128,13 @@ static void required_tensors(void **state) {
         int field;
         const char *message;
     } cases[] = {
-        {VIEW_, "raster_forward: view is missing"},
-        {INTRINSICS, "raster_forward: neither is given, expected either projection or intrinsics"},
-        {MEANS, "raster_forward: means is missing"},
-        {OPACITIES, "raster_forward: opacities is missing"},
-        {SCALES, "raster_forward: scales is missing"},
-        {ROTATIONS, "raster_forward: rotations is missing"},
-        {COLORS, "raster_forward: colors (or sh) is missing"},
+        {VIEW_, "rasterize: view is missing"},
+        {INTRINSICS, "rasterize: neither is given, expected either projection or intrinsics"},
+        {MEANS, "rasterize: means is missing"},
+        {OPACITIES, "rasterize: opacities is missing"},
+        {SCALES, "rasterize: scales is missing"},
+        {ROTATIONS, "rasterize: rotations is missing"},
+        {COLORS, "rasterize: colors (or sh) is missing"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
         reset(state);
@@ -144,7 +144,7 @@ static void required_tensors(void **state) {
     reset(state);
     drop(SCALES);
     drop(ROTATIONS);
-    expect(GSC_ERROR_INVALID_ARGUMENT, "raster_forward: scales (or covariances) is missing");
+    expect(GSC_ERROR_INVALID_ARGUMENT, "rasterize: scales (or covariances) is missing");
 }
 
 static void exclusive_tensors(void **state) {
@@ -152,12 +152,12 @@ static void exclusive_tensors(void **state) {
         int field;
         const char *message;
     } cases[] = {
-        {PROJECTION, "raster_forward: projection and intrinsics are given, expected either "
+        {PROJECTION, "rasterize: projection and intrinsics are given, expected either "
                      "projection or intrinsics"},
-        {COVARIANCES, "raster_forward: covariances and scales are given, expected either "
+        {COVARIANCES, "rasterize: covariances and scales are given, expected either "
                       "covariances or scales and rotations"},
-        {SH, "raster_forward: colors and sh are given, expected either colors or sh"},
-        {SH_DC, "raster_forward: colors and sh_dc are given, expected either colors or sh"},
+        {SH, "rasterize: colors and sh are given, expected either colors or sh"},
+        {SH_DC, "rasterize: colors and sh_dc are given, expected either colors or sh"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
         reset(state);
@@ -168,7 +168,7 @@ static void exclusive_tensors(void **state) {
     reset(state);
     use(COVARIANCES);
     drop(SCALES);
-    expect(GSC_ERROR_INVALID_ARGUMENT, "raster_forward: covariances and rotations are given, "
+    expect(GSC_ERROR_INVALID_ARGUMENT, "rasterize: covariances and rotations are given, "
                                        "expected either covariances or scales and rotations");
 }
 
@@ -176,49 +176,49 @@ static void too_few_harmonics(void **state) {
     (void)state;
     switch_to(SH);
     args.sh_degree = 4;
-    expect(GSC_ERROR_SHAPE, "raster_forward: sh is [5, 15, 3], expected [5, K, 3] with K at least "
+    expect(GSC_ERROR_SHAPE, "rasterize: sh is [5, 15, 3], expected [5, K, 3] with K at least "
                             "24 for degree 4 beside sh_dc");
     drop(SH_DC);
     args.sh_degree = 3;
     expect(GSC_ERROR_SHAPE,
-           "raster_forward: sh is [5, 15, 3], expected [5, K, 3] with K at least 16 for degree 3");
+           "rasterize: sh is [5, 15, 3], expected [5, K, 3] with K at least 16 for degree 3");
     drop(SH);
     use(SH_DC);
     args.sh_degree = 1;
     expect(GSC_ERROR_INVALID_ARGUMENT,
-           "raster_forward: sh_degree is 1 with sh_dc alone, expected 0 or sh too");
+           "rasterize: sh_degree is 1 with sh_dc alone, expected 0 or sh too");
     args.sh_degree = 5;
-    expect(GSC_ERROR_INVALID_ARGUMENT, "raster_forward: sh_degree is 5, expected 0 to 4");
+    expect(GSC_ERROR_INVALID_ARGUMENT, "rasterize: sh_degree is 5, expected 0 to 4");
     args.sh_degree = -1;
-    expect(GSC_ERROR_INVALID_ARGUMENT, "raster_forward: sh_degree is -1, expected 0 to 4");
+    expect(GSC_ERROR_INVALID_ARGUMENT, "rasterize: sh_degree is -1, expected 0 to 4");
 }
 
 static void channel_counts(void **state) {
     (void)state;
     drop(BACKGROUND);
     VIEW(&views[COLORS], GAUSSIANS, 0);
-    expect(GSC_ERROR_SHAPE, "raster_forward: colors has 0 channels, expected 1 to 512");
+    expect(GSC_ERROR_SHAPE, "rasterize: colors has 0 channels, expected 1 to 512");
     VIEW(&views[COLORS], GAUSSIANS, 513);
-    expect(GSC_ERROR_OVERFLOW, "raster_forward: colors has 513 channels, expected 1 to 512");
+    expect(GSC_ERROR_OVERFLOW, "rasterize: colors has 513 channels, expected 1 to 512");
     VIEW(&views[COLORS], GAUSSIANS, 512);
     expect_ok(check());
     assert_int_equal(out.channels, 512);
     VIEW(&views[COLORS], GAUSSIANS, 1);
     expect_ok(check());
     use(BACKGROUND);
-    expect(GSC_ERROR_SHAPE, "raster_forward: background is [2, 3], expected [1] or [2, 1]");
+    expect(GSC_ERROR_SHAPE, "rasterize: background is [2, 3], expected [1] or [2, 1]");
 }
 
 static void camera_and_gaussian_counts(void **state) {
     (void)state;
     VIEW(&views[VIEW_], 0, 4, 4);
-    expect(GSC_ERROR_SHAPE, "raster_forward: view is [0, 4, 4], expected at least 1 camera");
+    expect(GSC_ERROR_SHAPE, "rasterize: view is [0, 4, 4], expected at least 1 camera");
     VIEW(&views[VIEW_], 65536, 4, 4);
-    expect(GSC_ERROR_OVERFLOW, "raster_forward: view has 65536 cameras, expected at most 65535");
+    expect(GSC_ERROR_OVERFLOW, "rasterize: view has 65536 cameras, expected at most 65535");
     reset(NULL);
     VIEW(&views[MEANS], 2147418113, 3);
     expect(GSC_ERROR_OVERFLOW,
-           "raster_forward: means has 2147418113 Gaussians, expected at most 2147418112");
+           "rasterize: means has 2147418113 Gaussians, expected at most 2147418112");
 }
 
 int main(void) {

@@ -5,8 +5,8 @@
 #else
 #define GSC_ISA baseline
 #endif
-#include "../src/cpu/sort.h"
-#include "../src/system.h"
+#include "cpu/sort.h"
+#include "os/system.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /* SSIM against its definition: values, maps and gradients in every layout, the same bits
  * for any number of threads, and, in the float64 build, finite differences. */
-#include "../src/real.h"
 #include "image_reference.h"
 #include "image_tensor.h"
+#include "math/real.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* A training step is the four calls that it stands for: forward, image loss, backward and
  * Adam with the mask radii > 0. */
 #include "library.h"
-#include "real.h"
+#include "math/real.h"
 #include "train_call.h"
 
 #include <math.h>
@@ -202,7 +202,7 @@ static void training_converges(void **state) {
     (void)state;
     raster_scene_make(&drawn, &c->scene);
     side_open(&s, c, &drawn);
-    must(gsc_raster_forward(context, &s.args, &s.outputs, NULL, NULL));
+    must(gsc_rasterize(context, &s.args, &s.outputs, NULL, NULL));
     memcpy(s.loss.target->data, s.outputs.color->data,
            train_count(s.outputs.color) * sizeof(gsc_real));
     gsc_real *logits = s.args.opacities->data;

@@ -1,7 +1,7 @@
 #include "train_call.h"
 
 #include "library.h"
-#include "real.h"
+#include "math/real.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -125,7 +125,7 @@ static DLTensor by_gaussian(const DLTensor *whole, int k) {
 
 void train_four_calls(gsc_context *context, const train_case *c, side *s) {
     gsc_raster_saved *saved;
-    must(gsc_raster_forward(context, &s->args, &s->outputs, &saved, NULL));
+    must(gsc_rasterize(context, &s->args, &s->outputs, &saved, NULL));
 
     const bool last = (c->scene.flags & GSC_RASTER_PIXEL_LAST) != 0;
     int64_t shape[4], strides[4];
@@ -140,7 +140,7 @@ void train_four_calls(gsc_context *context, const train_case *c, side *s) {
     must(gsc_image_loss(context, &loss, NULL));
 
     s->grads.color = by_color;
-    must(gsc_raster_backward_saved(context, &s->args, saved, &s->grads, NULL));
+    must(gsc_rasterize_backward(context, &s->args, saved, &s->grads, NULL));
     gsc_raster_saved_free(saved, NULL);
 
     const gsc_raster_grads *g = &s->grads;

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "../src/tensor.h"
+#include "check/tensor.h"
 
 #include <stdio.h>
 #include <string.h>

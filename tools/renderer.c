@@ -94,8 +94,8 @@ bool renderer_blend(renderer *to) {
         !array_reserve(&to->scratch, &to->device, to->info.forward_scratch_bytes))
         return false;
     to->buffers.intersections = &to->intersections.view;
-    return check_status(gsc_raster_render(to->context, &to->args, &to->buffers, &to->outputs,
-                                          &to->info, NULL, to->device.stream));
+    return check_status(gsc_raster_blend(to->context, &to->args, &to->buffers, &to->outputs,
+                                         &to->info, NULL, to->device.stream));
 }
 
 void renderer_drop(renderer *to) {

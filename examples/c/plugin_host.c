@@ -45,8 +45,8 @@ typedef struct plugin {
     const char *(*last_error)(void);
     gsc_status (*context_create)(const gsc_context_desc *, gsc_context **);
     void (*context_free)(gsc_context *);
-    gsc_status (*raster_forward)(gsc_context *, const gsc_raster_args *, const gsc_raster_outputs *,
-                                 gsc_raster_saved **, void *);
+    gsc_status (*rasterize)(gsc_context *, const gsc_raster_args *, const gsc_raster_outputs *,
+                            gsc_raster_saved **, void *);
 } plugin;
 
 static void *open_library(const char *path) {
@@ -101,8 +101,7 @@ static int open_plugin(plugin *p, const char *path) {
     }
     if (find(p, "gsc_version", &p->version) && find(p, "gsc_last_error", &p->last_error) &&
         find(p, "gsc_context_create", &p->context_create) &&
-        find(p, "gsc_context_free", &p->context_free) &&
-        find(p, "gsc_raster_forward", &p->raster_forward))
+        find(p, "gsc_context_free", &p->context_free) && find(p, "gsc_rasterize", &p->rasterize))
         return 1;
     close_plugin(p);
     return 0;
@@ -135,7 +134,7 @@ static gsc_status render(const plugin *p, gsc_context *context) {
     args.colors = &colors_view;
     GSC_INIT(gsc_raster_outputs, outputs);
     outputs.color = &image_view;
-    return p->raster_forward(context, &args, &outputs, NULL, NULL);
+    return p->rasterize(context, &args, &outputs, NULL, NULL);
 }
 
 static int draw_with(const plugin *p) {

@@ -233,7 +233,7 @@ static gsc_status render(gsc_context *context, const scene *s, float view[16], f
     args.sh_degree = degree(s->coefficients);
     GSC_INIT(gsc_raster_outputs, outputs);
     outputs.color = &color;
-    return gsc_raster_forward(context, &args, &outputs, NULL, NULL);
+    return gsc_rasterize(context, &args, &outputs, NULL, NULL);
 }
 
 static void write_picture(const char *path, const float *image) {

@@ -97,7 +97,7 @@ static float render(gsc_context *context, const gsc_raster_args *args,
     for (int run = -1; run < RUNS; run++) {
         float passed;
         check(cudaEventRecord(begin, stream), "cudaEventRecord");
-        if (gsc_raster_forward(context, args, outputs, NULL, stream)) {
+        if (gsc_rasterize(context, args, outputs, NULL, stream)) {
             fprintf(stderr, "%s\n", gsc_last_error());
             exit(1);
         }

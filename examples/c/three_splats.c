@@ -47,7 +47,7 @@ static gsc_status render(gsc_context *context) {
     args.colors = &colors_view;
     GSC_INIT(gsc_raster_outputs, outputs);
     outputs.color = &image_view;
-    return gsc_raster_forward(context, &args, &outputs, NULL, NULL);
+    return gsc_rasterize(context, &args, &outputs, NULL, NULL);
 }
 
 static int byte(float value) {

@@ -163,7 +163,7 @@ static float train_step(gsc_context *context, parameter p[PARAMETERS],
     GSC_INIT(gsc_raster_outputs, outputs);
     outputs.color = &color.view;
     gsc_raster_saved *saved;
-    check(gsc_raster_forward(context, raster, &outputs, &saved, NULL));
+    check(gsc_rasterize(context, raster, &outputs, &saved, NULL));
 
     float value;
     DLTensor loss = {&value, {kDLCPU, 0}, 0, {kDLFloat, 32, 1}, NULL, NULL, 0};
@@ -183,7 +183,7 @@ static float train_step(gsc_context *context, parameter p[PARAMETERS],
     grads.rotations = &p[ROTATIONS].gradient.view;
     grads.opacities = &p[OPACITIES].gradient.view;
     grads.colors = &p[COLORS].gradient.view;
-    check(gsc_raster_backward_saved(context, raster, saved, &grads, NULL));
+    check(gsc_rasterize_backward(context, raster, saved, &grads, NULL));
     gsc_raster_saved_free(saved, NULL);
     unactivate(p);
     adam_step(context, p, step);
@@ -209,7 +209,7 @@ int main(void) {
     describe(&args, wanted, &view, &intrinsics);
     GSC_INIT(gsc_raster_outputs, outputs);
     outputs.color = &target.view;
-    check(gsc_raster_forward(context, &args, &outputs, NULL, NULL));
+    check(gsc_rasterize(context, &args, &outputs, NULL, NULL));
 
     float first = 0, loss = 0;
     make_parameters(p);

@@ -9,7 +9,7 @@
  * is per element is computed in the tensor's own precision. */
 #include "adam.h"
 
-#include "../splat_math.h"
+#include "math/splat_math.h"
 
 enum { PIECE = 1 << 14 /* elements that a thread takes at a time */ };
 

@@ -1,7 +1,7 @@
 /* Tile spans in closed form, and lists by one counting sort in depth order. */
 #include "bins.h"
 
-#include "../ellipse_math.h"
+#include "math/ellipse_math.h"
 
 #include <stdatomic.h>
 

@@ -5,7 +5,7 @@
  * nothing but that and the list position has to be kept from forward. */
 #include "blend_backward.h"
 
-#include "../limits.h"
+#include "core/limits.h"
 #include "tile_output.h"
 
 #include <stdatomic.h>

@@ -1,6 +1,6 @@
 #include "blend_forward.h"
 
-#include "../limits.h"
+#include "core/limits.h"
 #include "tile_output.h"
 
 #include <stdatomic.h>

@@ -6,8 +6,8 @@
 #ifndef GSC_CPU_H
 #define GSC_CPU_H
 
-#include "../context.h"
-#include "../parallel.h"
+#include "core/context.h"
+#include "os/parallel.h"
 
 #define GSC__PASTE2(a, b) a##_##b
 #define GSC__PASTE(a, b) GSC__PASTE2(a, b)
@@ -17,7 +17,7 @@
 #define gsc__cpu_backend GSC__ISA_NAME(gsc__cpu_backend)
 #define gsc__cpu_raster_sizes GSC__ISA_NAME(gsc__cpu_raster_sizes)
 #define gsc__cpu_raster_project GSC__ISA_NAME(gsc__cpu_raster_project)
-#define gsc__cpu_raster_render GSC__ISA_NAME(gsc__cpu_raster_render)
+#define gsc__cpu_raster_blend GSC__ISA_NAME(gsc__cpu_raster_blend)
 #define gsc__cpu_raster_backward GSC__ISA_NAME(gsc__cpu_raster_backward)
 #define gsc__cpu_mark_visible GSC__ISA_NAME(gsc__cpu_mark_visible)
 #define gsc__cpu_knn_scratch_bytes GSC__ISA_NAME(gsc__cpu_knn_scratch_bytes)
@@ -35,10 +35,10 @@ gsc_status gsc__cpu_raster_project(gsc_context *context, const gsc__raster *rast
                                    const gsc__raster_buffers *buffers,
                                    const gsc__raster_outputs *outputs, gsc_raster_info *info,
                                    void *stream);
-gsc_status gsc__cpu_raster_render(gsc_context *context, const gsc__raster *raster,
-                                  const gsc__raster_buffers *buffers,
-                                  const gsc__raster_outputs *outputs, const gsc_raster_info *info,
-                                  int64_t *overflow, void *stream);
+gsc_status gsc__cpu_raster_blend(gsc_context *context, const gsc__raster *raster,
+                                 const gsc__raster_buffers *buffers,
+                                 const gsc__raster_outputs *outputs, const gsc_raster_info *info,
+                                 int64_t *overflow, void *stream);
 gsc_status gsc__cpu_raster_backward(gsc_context *context, const gsc__raster *raster,
                                     const gsc__raster_buffers *buffers, const gsc_raster_info *info,
                                     const gsc__raster_grads *grads, void *stream);

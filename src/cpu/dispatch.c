@@ -1,6 +1,6 @@
 #include "cpu.h"
 
-#include "../system.h"
+#include "os/system.h"
 
 #include <stdlib.h>
 

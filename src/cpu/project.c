@@ -1,8 +1,8 @@
 #include "project.h"
 
-#include "../limits.h"
-#include "../sh_math.h"
 #include "bins.h"
+#include "core/limits.h"
+#include "math/sh_math.h"
 #include "sort.h"
 
 #include <stdatomic.h>

@@ -1,7 +1,7 @@
 #include "project_backward.h"
 
-#include "../splat_grad.h"
 #include "adam.h"
+#include "math/splat_grad.h"
 #include "project.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 #include "project_backward.h"
 
-#include "../limits.h"
+#include "core/limits.h"
 #include "raster_scratch.h"
 
 #include <string.h>

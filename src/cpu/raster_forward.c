@@ -1,6 +1,6 @@
 #include "blend_forward.h"
 
-#include "../limits.h"
+#include "core/limits.h"
 #include "project.h"
 #include "raster_scratch.h"
 
@@ -140,7 +140,7 @@ static void statistics_close(gsc_context *context, const statistics_memory *memo
 }
 
 static gsc_status damaged(void) {
-    return gsc__fail(GSC_ERROR_STATE, "raster_render: state is damaged");
+    return gsc__fail(GSC_ERROR_STATE, "raster_blend: state is damaged");
 }
 
 /* Blends one band; memory->slots is NULL without statistics. */
@@ -178,7 +178,7 @@ static gsc_status render_bands(gsc_context *context, const gsc__raster *raster, 
         band.end = gsc__band_end(frame, begin, capacity);
         if (band.end == begin)
             return gsc__fail(GSC_ERROR_BUFFER_TOO_SMALL,
-                             "raster_render: intersections has %zu bytes, the fullest tile "
+                             "raster_blend: intersections has %zu bytes, the fullest tile "
                              "needs %lld",
                              buffers->intersections_bytes,
                              (long long)frame->header->largest_tile * (long long)sizeof(uint32_t));
@@ -194,7 +194,7 @@ static gsc_status render_frame(gsc_context *context, const gsc__raster *raster, 
                                const render_scratch *scratch) {
     statistics_memory memory = {0};
     gsc_status status = GSC_OK;
-    GSC__TRY(gsc__frame_check(frame, raster, false, "raster_render"));
+    GSC__TRY(gsc__frame_check(frame, raster, false, "raster_blend"));
     if (!gsc__bins_prepare(gsc__cpu_pool(context), frame, raster->gaussians, scratch->items))
         return damaged();
     if (gsc__wants_statistics(outputs)) {
@@ -209,10 +209,10 @@ static gsc_status render_frame(gsc_context *context, const gsc__raster *raster, 
     return status;
 }
 
-gsc_status gsc__cpu_raster_render(gsc_context *context, const gsc__raster *raster,
-                                  const gsc__raster_buffers *buffers,
-                                  const gsc__raster_outputs *outputs, const gsc_raster_info *info,
-                                  int64_t *overflow, void *stream) {
+gsc_status gsc__cpu_raster_blend(gsc_context *context, const gsc__raster *raster,
+                                 const gsc__raster_buffers *buffers,
+                                 const gsc__raster_outputs *outputs, const gsc_raster_info *info,
+                                 int64_t *overflow, void *stream) {
     gsc__state_layout layout;
     render_scratch scratch = {0};
     (void)stream;

@@ -1,6 +1,6 @@
 #include "raster_state.h"
 
-#include "../limits.h"
+#include "core/limits.h"
 
 #include <string.h>
 

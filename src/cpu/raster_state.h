@@ -7,8 +7,8 @@
 #ifndef GSC_CPU_RASTER_STATE_H
 #define GSC_CPU_RASTER_STATE_H
 
-#include "../splat_math.h"
 #include "cpu.h"
+#include "math/splat_math.h"
 
 #define GSC__TILE 16
 #define GSC__TILE_PIXELS (GSC__TILE * GSC__TILE)

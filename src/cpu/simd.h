@@ -7,7 +7,7 @@
 #ifndef GSC_CPU_SIMD_H
 #define GSC_CPU_SIMD_H
 
-#include "../splat_math.h"
+#include "math/splat_math.h"
 
 #include <string.h>
 

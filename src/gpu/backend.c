@@ -183,20 +183,22 @@ static gsc_status raster_project(gsc_context *context, const gsc__raster *raster
            gsc__gpu_raster_project(context, raster, buffers, outputs, info, stream));
 }
 
-static gsc_status raster_render(gsc_context *context, const gsc__raster *raster,
-                                const gsc__raster_buffers *buffers,
-                                const gsc__raster_outputs *outputs, const gsc_raster_info *info,
-                                int64_t *overflow, void *stream) {
-    INSIDE(context, "raster_render",
-           gsc__gpu_raster_render(context, raster, buffers, outputs, info, overflow, stream));
+static gsc_status raster_blend(gsc_context *context, const gsc__raster *raster,
+                               const gsc__raster_buffers *buffers,
+                               const gsc__raster_outputs *outputs, const gsc_raster_info *info,
+                               int64_t *overflow, void *stream) {
+    INSIDE(context, "raster_blend",
+           gsc__gpu_raster_blend(context, raster, buffers, outputs, info, overflow, stream));
 }
 
-static gsc_status raster_draw(gsc_context *context, const gsc__raster *raster,
-                              const gsc__raster_buffers *buffers,
-                              const gsc__raster_outputs *outputs, const gsc_raster_info *expected,
-                              gsc_raster_info *found, void *stream) {
-    INSIDE(context, "raster_draw",
-           gsc__gpu_raster_draw(context, raster, buffers, outputs, expected, found, stream));
+static gsc_status raster_project_blend(gsc_context *context, const gsc__raster *raster,
+                                       const gsc__raster_buffers *buffers,
+                                       const gsc__raster_outputs *outputs,
+                                       const gsc_raster_info *expected, gsc_raster_info *found,
+                                       void *stream) {
+    INSIDE(
+        context, "raster_project_blend",
+        gsc__gpu_raster_project_blend(context, raster, buffers, outputs, expected, found, stream));
 }
 
 static gsc_status raster_backward(gsc_context *context, const gsc__raster *raster,
@@ -242,8 +244,8 @@ const gsc__backend gsc__gpu_backend = {
     .raster_sizes = gsc__gpu_raster_sizes,
     .raster_largest_frame = gsc__gpu_raster_largest_frame,
     .raster_project = raster_project,
-    .raster_render = raster_render,
-    .raster_draw = raster_draw,
+    .raster_blend = raster_blend,
+    .raster_project_blend = raster_project_blend,
     .raster_backward = raster_backward,
     .mark_visible = mark_visible,
     .knn_scratch_bytes = gsc__gpu_knn_scratch_bytes,

@@ -1,6 +1,6 @@
 #include "driver.h"
 
-#include "../system.h"
+#include "os/system.h"
 
 #include <stdarg.h>
 #include <stdio.h>

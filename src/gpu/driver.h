@@ -5,7 +5,7 @@
 #ifndef GSC_GPU_DRIVER_H
 #define GSC_GPU_DRIVER_H
 
-#include "../error.h"
+#include "core/error.h"
 
 #include <stdbool.h>
 

@@ -2,7 +2,7 @@
 #ifndef GSC_GPU_GPU_H
 #define GSC_GPU_GPU_H
 
-#include "../context.h"
+#include "core/context.h"
 #include "device.h"
 #include "images.h"
 #include "kernel_list.h"
@@ -32,14 +32,15 @@ gsc_status gsc__gpu_raster_project(gsc_context *context, const gsc__raster *rast
                                    const gsc__raster_buffers *buffers,
                                    const gsc__raster_outputs *outputs, gsc_raster_info *info,
                                    void *stream);
-gsc_status gsc__gpu_raster_render(gsc_context *context, const gsc__raster *raster,
-                                  const gsc__raster_buffers *buffers,
-                                  const gsc__raster_outputs *outputs, const gsc_raster_info *info,
-                                  int64_t *overflow, void *stream);
-gsc_status gsc__gpu_raster_draw(gsc_context *context, const gsc__raster *raster,
-                                const gsc__raster_buffers *buffers,
-                                const gsc__raster_outputs *outputs, const gsc_raster_info *expected,
-                                gsc_raster_info *found, void *stream);
+gsc_status gsc__gpu_raster_blend(gsc_context *context, const gsc__raster *raster,
+                                 const gsc__raster_buffers *buffers,
+                                 const gsc__raster_outputs *outputs, const gsc_raster_info *info,
+                                 int64_t *overflow, void *stream);
+gsc_status gsc__gpu_raster_project_blend(gsc_context *context, const gsc__raster *raster,
+                                         const gsc__raster_buffers *buffers,
+                                         const gsc__raster_outputs *outputs,
+                                         const gsc_raster_info *expected, gsc_raster_info *found,
+                                         void *stream);
 gsc_status gsc__gpu_raster_backward(gsc_context *context, const gsc__raster *raster,
                                     const gsc__raster_buffers *buffers, const gsc_raster_info *info,
                                     const gsc__raster_grads *grads, void *stream);

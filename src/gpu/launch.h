@@ -5,7 +5,7 @@
 #ifndef GSC_GPU_LAUNCH_H
 #define GSC_GPU_LAUNCH_H
 
-#include "../context.h"
+#include "core/context.h"
 #include "kernel_list.h"
 
 #include <stdatomic.h>

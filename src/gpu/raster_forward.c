@@ -218,7 +218,7 @@ static gsc_status blend_bands(gsc_context *context, const gsc__raster *raster, i
                               const gsc__raster_outputs *outputs, const gsc__gpu_layout *layout,
                               const gsc__gpu_frame *frame, gsc__gpu_bins *bins, void *statistics,
                               gsc_k_blend *blend, void *stream) {
-    static const char function[] = "raster_render";
+    static const char function[] = "raster_blend";
     const uint32_t area = (1u << layout->grid.shift_x) * (1u << layout->grid.shift_y);
     const enum gsc__gpu_kernel kernel = blend_kernel(raster, outputs);
     const bool any = kernel == GSC__KERNEL_blend_any;
@@ -250,7 +250,7 @@ static gsc_status blend_frame(gsc_context *context, const gsc__raster *raster, i
     const size_t bytes = gsc__gpu_statistics_bytes(layout);
     void *own = NULL, *memory = buffers->scratch;
     if (bins->rounds > 1 || bytes > buffers->scratch_bytes) {
-        GSC__TRY(gsc__context_alloc(context, bytes, "raster_render: statistics", stream, &own));
+        GSC__TRY(gsc__context_alloc(context, bytes, "raster_blend: statistics", stream, &own));
         memory = own;
     }
     gsc_status status =
@@ -266,7 +266,7 @@ static gsc_status make_records(gsc_context *context, const gsc__raster *raster, 
                                const gsc__raster_outputs *outputs, const gsc__gpu_layout *layout,
                                const gsc__gpu_frame *frame, const gsc__gpu_bins *bins,
                                gsc__gpu_header *report, int64_t *overflow, void *stream) {
-    static const char function[] = "raster_render";
+    static const char function[] = "raster_blend";
     const uint32_t most = gsc__gpu_pieces(raster->gaussians, GSC__RECORD_PIECES * GSC__PIECE);
     const int multiprocessors = gsc__gpu_of(context)->device.multiprocessors;
     gsc_k_project project = project_args(raster, index, outputs, layout, frame);
@@ -306,7 +306,7 @@ static gsc_status render_frame(gsc_context *context, const gsc__raster *raster, 
                                const gsc__raster_outputs *outputs, const gsc__gpu_layout *layout,
                                const gsc__gpu_frame *frame, gsc__gpu_bins *bins,
                                gsc__gpu_header *report, int64_t *overflow, void *stream) {
-    static const char function[] = "raster_render";
+    static const char function[] = "raster_blend";
     if (!bins->is_zeroed) GSC__TRY(gsc__gpu_bins_clear(context, bins, stream, function));
     GSC__TRY(make_records(context, raster, index, outputs, layout, frame, bins, report, overflow,
                           stream));
@@ -317,17 +317,17 @@ static gsc_status render_frame(gsc_context *context, const gsc__raster *raster, 
                        stream);
 }
 
-gsc_status gsc__gpu_raster_render(gsc_context *context, const gsc__raster *raster,
-                                  const gsc__raster_buffers *buffers,
-                                  const gsc__raster_outputs *outputs, const gsc_raster_info *info,
-                                  int64_t *overflow, void *stream) {
+gsc_status gsc__gpu_raster_blend(gsc_context *context, const gsc__raster *raster,
+                                 const gsc__raster_buffers *buffers,
+                                 const gsc__raster_outputs *outputs, const gsc_raster_info *info,
+                                 int64_t *overflow, void *stream) {
     gsc__gpu_layout layout;
     gsc__gpu_layout_plan(raster, info->visible, &layout);
     for (int32_t c = 0; c < raster->cameras; ++c) {
         gsc__gpu_frame frame;
         gsc__gpu_bins bins;
         gsc__gpu_frame_open(&layout, buffers, c, &frame);
-        GSC__TRY(place_lists(&layout, c, &frame, buffers, info, &bins, "raster_render"));
+        GSC__TRY(place_lists(&layout, c, &frame, buffers, info, &bins, "raster_blend"));
         GSC__TRY(render_frame(context, raster, c, buffers, outputs, &layout, &frame, &bins, NULL,
                               overflow, stream));
     }
@@ -345,7 +345,7 @@ static gsc_status draw_frames(gsc_context *context, const gsc__raster *raster,
         gsc__gpu_frame frame;
         gsc__gpu_bins bins;
         gsc__gpu_frame_open(layout, buffers, c, &frame);
-        GSC__TRY(place_lists(layout, c, &frame, buffers, expected, &bins, "raster_draw"));
+        GSC__TRY(place_lists(layout, c, &frame, buffers, expected, &bins, "raster_project_blend"));
         GSC__TRY(project_frame(context, raster, c, outputs, layout, &frame, &bins, stream));
         GSC__TRY(render_frame(context, raster, c, buffers, outputs, layout, &frame, &bins,
                               reports ? reports + c : NULL, NULL, stream));
@@ -353,11 +353,12 @@ static gsc_status draw_frames(gsc_context *context, const gsc__raster *raster,
     return GSC_OK;
 }
 
-gsc_status gsc__gpu_raster_draw(gsc_context *context, const gsc__raster *raster,
-                                const gsc__raster_buffers *buffers,
-                                const gsc__raster_outputs *outputs, const gsc_raster_info *expected,
-                                gsc_raster_info *found, void *stream) {
-    static const char function[] = "raster_draw";
+gsc_status gsc__gpu_raster_project_blend(gsc_context *context, const gsc__raster *raster,
+                                         const gsc__raster_buffers *buffers,
+                                         const gsc__raster_outputs *outputs,
+                                         const gsc_raster_info *expected, gsc_raster_info *found,
+                                         void *stream) {
+    static const char function[] = "raster_project_blend";
     gsc__gpu_layout layout;
     gsc__gpu_header headers[HEADERS_AT_ONCE];
     gsc__gpu_report report;

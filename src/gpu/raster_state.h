@@ -11,7 +11,7 @@
 #define GSC_GPU_RASTER_STATE_H
 
 #include "../../cuda/kernels.h"
-#include "../limits.h"
+#include "core/limits.h"
 #include "gpu.h"
 
 typedef struct gsc__gpu_layout {

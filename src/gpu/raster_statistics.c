@@ -4,7 +4,7 @@
     gsc__gpu_launch(context, GSC__KERNEL_##name, grid, block, &(args), sizeof(args), stream, \
                     function)
 
-static const char function[] = "raster_render";
+static const char function[] = "raster_blend";
 
 static size_t statistics_layout(const gsc__gpu_layout *layout, void *base, float **scale,
                                 uint64_t *fixed[3]) {

@@ -94,8 +94,8 @@ static void with_own_buffers(gsc_context *context, const gsc_raster_args *args,
     buffers.intersections = BYTES(pairs, info.intersections_bytes);
     buffers.scratch = BYTES(scratch, info.forward_scratch_bytes);
     int64_t overflow = -1;
-    CHECK(gsc_raster_render(context, args, &buffers, outputs, &info, VIEW(&overflow, kDLInt, 64, 1),
-                            NULL) == GSC_OK);
+    CHECK(gsc_raster_blend(context, args, &buffers, outputs, &info, VIEW(&overflow, kDLInt, 64, 1),
+                           NULL) == GSC_OK);
     CHECK(overflow == 0);
     buffers.scratch = NULL;
     CHECK(gsc_raster_backward(context, args, &buffers, &info, grads, NULL) == GSC_OK);
@@ -107,9 +107,9 @@ static void with_own_buffers(gsc_context *context, const gsc_raster_args *args,
 static void with_its_memory(gsc_context *context, const gsc_raster_args *args,
                             const gsc_raster_outputs *outputs, const gsc_raster_grads *grads) {
     gsc_raster_saved *saved = NULL;
-    CHECK(gsc_raster_forward(context, args, outputs, &saved, NULL) == GSC_OK && saved);
+    CHECK(gsc_rasterize(context, args, outputs, &saved, NULL) == GSC_OK && saved);
     CHECK(allocations > 0);
-    CHECK(gsc_raster_backward_saved(context, args, saved, grads, NULL) == GSC_OK);
+    CHECK(gsc_rasterize_backward(context, args, saved, grads, NULL) == GSC_OK);
     gsc_raster_saved_free(saved, NULL);
     gsc_raster_saved_free(NULL, NULL);
     CHECK(allocations == 0);

@@ -15,7 +15,7 @@ static void in_two_steps(gsc_context *context, const gsc_raster_args *args,
     CHECK(gsc_raster_project(context, args, &buffers, outputs, &info, NULL) == GSC_OK);
     void *pairs = client_buffer(info.intersections_bytes);
     buffers.intersections = BYTES(pairs, info.intersections_bytes);
-    CHECK(gsc_raster_render(context, args, &buffers, outputs, &info, NULL, NULL) == GSC_OK);
+    CHECK(gsc_raster_blend(context, args, &buffers, outputs, &info, NULL, NULL) == GSC_OK);
     frame_info = info;
     free(state);
     free(pairs);
@@ -36,7 +36,7 @@ static void at_once(gsc_context *context, const gsc_raster_args *args,
     void *state = client_buffer(info.state_bytes), *pairs = client_buffer(info.intersections_bytes);
     buffers.state = BYTES(state, info.state_bytes);
     buffers.intersections = BYTES(pairs, info.intersections_bytes);
-    CHECK(gsc_raster_draw(context, args, &buffers, outputs, &info, NULL) == GSC_OK);
+    CHECK(gsc_raster_project_blend(context, args, &buffers, outputs, &info, NULL) == GSC_OK);
     CHECK(info.intersections == frame_info.intersections && info.visible == frame_info.visible);
     free(state);
     free(pairs);
@@ -47,7 +47,7 @@ static void forward_only(gsc_context *context, const gsc_raster_args *given,
     gsc_raster_args args = *given;
     (void)grads;
     args.flags = GSC_RASTER_FORWARD_ONLY;
-    CHECK(gsc_raster_forward(context, &args, outputs, NULL, NULL) == GSC_OK);
+    CHECK(gsc_rasterize(context, &args, outputs, NULL, NULL) == GSC_OK);
 }
 
 static int view_of(void *object, DLTensor *out) {
@@ -100,7 +100,7 @@ static void in_lent_memory(gsc_context *context, const gsc_raster_args *args,
     DLManagedTensorVersioned *taken[2];
     GSC_INIT(gsc_raster_info, info);
     (void)grads;
-    CHECK(gsc_raster_forward(context, args, outputs, &saved, NULL) == GSC_OK);
+    CHECK(gsc_rasterize(context, args, outputs, &saved, NULL) == GSC_OK);
     CHECK(gsc_raster_saved_take(saved, taken, &info) == GSC_OK);
     CHECK(lent == 2 && taken[0]->dl_tensor.shape[0] >= (int64_t)info.state_bytes);
     CHECK(info.intersections == frame_info.intersections);

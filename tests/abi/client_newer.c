@@ -76,8 +76,8 @@ static void two_steps(gsc_context *context, const gsc_raster_args *given_args,
     void *pairs = client_buffer(info.intersections_bytes);
     buffers.intersections = BYTES(pairs, info.intersections_bytes);
     EXPECT_REFUSED(outputs,
-                   gsc_raster_render(context, &args, &buffers, &outputs, &info, NULL, NULL));
-    EXPECT_REFUSED(info, gsc_raster_render(context, &args, &buffers, &outputs, &info, NULL, NULL));
+                   gsc_raster_blend(context, &args, &buffers, &outputs, &info, NULL, NULL));
+    EXPECT_REFUSED(info, gsc_raster_blend(context, &args, &buffers, &outputs, &info, NULL, NULL));
     EXPECT_REFUSED(buffers, gsc_raster_backward(context, &args, &buffers, &info, &grads, NULL));
     EXPECT_REFUSED(info, gsc_raster_backward(context, &args, &buffers, &info, &grads, NULL));
     EXPECT_REFUSED(grads, gsc_raster_backward(context, &args, &buffers, &info, &grads, NULL));
@@ -92,11 +92,11 @@ static void one_step(gsc_context *context, const gsc_raster_args *given_args,
     gsc_raster_grads grads = *given_grads;
     gsc_raster_saved *saved;
     uint8_t visible[SPLATS];
-    EXPECT_REFUSED(args, gsc_raster_forward(context, &args, &outputs, NULL, NULL));
-    EXPECT_REFUSED(outputs, gsc_raster_forward(context, &args, &outputs, NULL, NULL));
-    CHECK(gsc_raster_forward(context, &args, &outputs, &saved, NULL) == GSC_OK);
-    EXPECT_REFUSED(args, gsc_raster_backward_saved(context, &args, saved, &grads, NULL));
-    EXPECT_REFUSED(grads, gsc_raster_backward_saved(context, &args, saved, &grads, NULL));
+    EXPECT_REFUSED(args, gsc_rasterize(context, &args, &outputs, NULL, NULL));
+    EXPECT_REFUSED(outputs, gsc_rasterize(context, &args, &outputs, NULL, NULL));
+    CHECK(gsc_rasterize(context, &args, &outputs, &saved, NULL) == GSC_OK);
+    EXPECT_REFUSED(args, gsc_rasterize_backward(context, &args, saved, &grads, NULL));
+    EXPECT_REFUSED(grads, gsc_rasterize_backward(context, &args, saved, &grads, NULL));
     gsc_raster_saved_free(saved, NULL);
     EXPECT_REFUSED(args, gsc_mark_visible(context, &args, BYTES(visible, SPLATS), NULL));
 }

@@ -40,7 +40,7 @@ static void own_buffers(const call *c) {
     DLTensor *overflow = NULL;
     if (fuzz_chance(c->input, 16))
         overflow = fuzz_tensor(c->input, c->memory, FUZZ_INT64, (fuzz_shape){0}, FUZZ_BYTES, false);
-    status = gsc_raster_render(c->context, c->args, &buffers, c->outputs, &info, overflow, NULL);
+    status = gsc_raster_blend(c->context, c->args, &buffers, c->outputs, &info, overflow, NULL);
     fuzz_check_status(status);
     if (status) return;
     buffers.scratch = NULL;
@@ -53,11 +53,10 @@ static void own_buffers(const call *c) {
 static void library_buffers(const call *c) {
     gsc_raster_saved *saved = NULL;
     bool keep = !fuzz_chance(c->input, 32);
-    gsc_status status =
-        gsc_raster_forward(c->context, c->args, c->outputs, keep ? &saved : NULL, NULL);
+    gsc_status status = gsc_rasterize(c->context, c->args, c->outputs, keep ? &saved : NULL, NULL);
     fuzz_check_status(status);
     if (status == GSC_OK && keep) {
-        status = gsc_raster_backward_saved(c->context, c->args, saved, c->grads, NULL);
+        status = gsc_rasterize_backward(c->context, c->args, saved, c->grads, NULL);
         fuzz_check_status(status);
         if (status == GSC_OK && !(c->args->flags & GSC_RASTER_GRAD_ADD))
             fuzz_check_outputs(c->memory);

@@ -56,7 +56,7 @@ static void run(fuzz_input *input, fuzz_input *harms, fuzz_memory *memory, gsc_c
         harm_info(harms, &info);
     }
     gsc_status status =
-        gsc_raster_render(context, &scene.args, &buffers, &outputs, &info, NULL, NULL);
+        gsc_raster_blend(context, &scene.args, &buffers, &outputs, &info, NULL, NULL);
     fuzz_check_status(status);
     if (status) return;
     harm_tensor(harms, buffers.state);

@@ -1,6 +1,6 @@
 #include "tensor.h"
 
-#include "../../src/system.h"
+#include "os/system.h"
 
 #include <stdio.h>
 #include <stdlib.h>

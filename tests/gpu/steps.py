@@ -101,7 +101,7 @@ class Steps:
             self.packed_outputs, info if waiting else None, self._stream()))
 
     def render(self, state, intersections, scratch=None, overflow=None):
-        return self._run(lambda info: lib.gsc_raster_render(
+        return self._run(lambda info: lib.gsc_raster_blend(
             self.context, self.packed,
             self._buffers(state=state, intersections=intersections, scratch=scratch),
             self.packed_outputs, info,

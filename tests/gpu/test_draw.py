@@ -62,7 +62,7 @@ def test_the_same_bits(name, calls):
     calls.clear()
     drawn, drawn_saved = gsplat_c.rasterize_forward(outputs=outputs, **args)
     alone = gsplat_c.rasterize(outputs=outputs, **args)
-    assert calls.count("gsc_raster_draw") == 2 and "gsc_raster_render" not in calls
+    assert calls.count("gsc_raster_project_blend") == 2 and "gsc_raster_blend" not in calls
     assert drawn_saved.pairs == saved.pairs
     for output in outputs:
         assert torch.equal(getattr(drawn, output), getattr(expected, output)), output
@@ -91,7 +91,7 @@ def test_gradients_of_a_frame_smaller_than_expected(cameras, calls):
     in_steps(args, ("color",))
     calls.clear()
     out, saved = gsplat_c.rasterize_forward(**few)
-    assert "gsc_raster_draw" in calls and "gsc_raster_render" not in calls
+    assert "gsc_raster_project_blend" in calls and "gsc_raster_blend" not in calls
     found = gradients(saved, few, out.color)
     expect_close(found, expected)
 
@@ -112,7 +112,7 @@ def test_a_frame_larger_than_expected(larger, backward, cameras, calls):
         out, saved = gsplat_c.rasterize_forward(outputs=("color", "radii"), **args)
     else:
         out = gsplat_c.rasterize(outputs=("color", "radii"), **args)
-    assert calls.count("gsc_raster_draw") == calls.count("gsc_raster_render") == 1
+    assert calls.count("gsc_raster_project_blend") == calls.count("gsc_raster_blend") == 1
     expected, expected_saved = in_steps(args, ("color", "radii"))
     assert torch.equal(out.color, expected.color) and torch.equal(out.radii, expected.radii)
     if backward:
@@ -120,7 +120,7 @@ def test_a_frame_larger_than_expected(larger, backward, cameras, calls):
         assert torch.equal(a.means, b.means) and torch.equal(a.sh, b.sh)
     calls.clear()
     gsplat_c.rasterize(**args)
-    assert "gsc_raster_render" not in calls  # the next one is expected
+    assert "gsc_raster_blend" not in calls  # the next one is expected
 
 
 # ------------------------------------------- in one call, in memory that torch lends
@@ -209,7 +209,7 @@ def test_a_walk_around(calls):
         args["view"] = torch.tensor(view, device="cuda")
         color = gsplat_c.rasterize(**args).color
         assert torch.equal(color, in_steps(args, ("color",))[0].color)
-    missed = calls.count("gsc_raster_render") - 60  # those of in_steps
+    missed = calls.count("gsc_raster_blend") - 60  # those of in_steps
     assert missed <= 15
 
 
@@ -224,7 +224,7 @@ def test_cameras_that_see_much_and_little(calls):
         expected, saved = in_steps(args, ("color", "radii"))
         calls.clear()
         out, drawn = gsplat_c.rasterize_forward(outputs=("color", "radii"), **args)
-        assert "gsc_raster_draw" in calls and "gsc_raster_render" not in calls
+        assert "gsc_raster_project_blend" in calls and "gsc_raster_blend" not in calls
         assert torch.equal(out.color, expected.color) and torch.equal(out.radii, expected.radii)
         assert drawn.pairs == saved.pairs
         found, wanted = (gradients(s, args, out.color) for s in (drawn, saved))

@@ -137,9 +137,9 @@ static bool render_and_differentiate(const opened_library *library, gsc_context 
     grads.colors = floats(&d[17], w->by_colors, 2, SPLATS, 3);
 
     gsc_raster_saved *saved = NULL;
-    bool good = !library->gsc_raster_forward(context, &args, &outputs, &saved, NULL) &&
+    bool good = !library->gsc_rasterize(context, &args, &outputs, &saved, NULL) &&
                 !library->gsc_image_loss(context, &loss, NULL) &&
-                !library->gsc_raster_backward_saved(context, &args, saved, &grads, NULL);
+                !library->gsc_rasterize_backward(context, &args, saved, &grads, NULL);
     library->gsc_raster_saved_free(saved, NULL);
     return good;
 }

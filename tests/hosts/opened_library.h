@@ -18,10 +18,10 @@
     X(gsc_status, gsc_device_report_json, (DLDevice, char *, size_t *))                            \
     X(gsc_status, gsc_context_create, (const gsc_context_desc *, gsc_context **))                  \
     X(void, gsc_context_free, (gsc_context *))                                                     \
-    X(gsc_status, gsc_raster_forward,                                                              \
+    X(gsc_status, gsc_rasterize,                                                                   \
       (gsc_context *, const gsc_raster_args *, const gsc_raster_outputs *, gsc_raster_saved **,    \
        void *))                                                                                    \
-    X(gsc_status, gsc_raster_backward_saved,                                                       \
+    X(gsc_status, gsc_rasterize_backward,                                                          \
       (gsc_context *, const gsc_raster_args *, const gsc_raster_saved *, const gsc_raster_grads *, \
        void *))                                                                                    \
     X(void, gsc_raster_saved_free, (gsc_raster_saved *, void *))                                   \

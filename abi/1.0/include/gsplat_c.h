@@ -35,7 +35,7 @@
  *     GSC_INIT(gsc_raster_args, args);        // cameras and Gaussians
  *     GSC_INIT(gsc_raster_outputs, outputs);  // where the image goes
  *     ...
- *     if (gsc_raster_forward(context, &args, &outputs, NULL, NULL)) puts(gsc_last_error());
+ *     if (gsc_rasterize(context, &args, &outputs, NULL, NULL)) puts(gsc_last_error());
  *     gsc_context_free(context);
  */
 #ifndef GSPLAT_C_H
@@ -328,7 +328,7 @@ GSC_API gsc_status gsc_raster_project(gsc_context *context, const gsc_raster_arg
  * GSC_ERROR_BUFFER_TOO_SMALL; where that is only known on the device, *overflow
  * (int64 scalar on the device; NULL: not reported) gets the number of bytes
  * needed, else 0. */
-GSC_API gsc_status gsc_raster_render(gsc_context *context, const gsc_raster_args *args,
+GSC_API gsc_status gsc_raster_blend(gsc_context *context, const gsc_raster_args *args,
                                      const gsc_raster_buffers *buffers,
                                      const gsc_raster_outputs *outputs, const gsc_raster_info *info,
                                      const DLTensor *overflow, void *stream);
@@ -356,10 +356,10 @@ GSC_API gsc_status gsc_raster_backward(gsc_context *context, const gsc_raster_ar
 /* Both steps with memory from the context's allocator.  Waits as step 1 does.
  * *saved (saved NULL: none wanted) is for backward_saved and must be freed. */
 typedef struct gsc_raster_saved gsc_raster_saved;
-GSC_API GSC_CHECK gsc_status gsc_raster_forward(gsc_context *context, const gsc_raster_args *args,
+GSC_API GSC_CHECK gsc_status gsc_rasterize(gsc_context *context, const gsc_raster_args *args,
                                                 const gsc_raster_outputs *outputs,
                                                 gsc_raster_saved **saved, void *stream);
-GSC_API gsc_status gsc_raster_backward_saved(gsc_context *context, const gsc_raster_args *args,
+GSC_API gsc_status gsc_rasterize_backward(gsc_context *context, const gsc_raster_args *args,
                                              const gsc_raster_saved *saved,
                                              const gsc_raster_grads *grads, void *stream);
 /* NULL is fine.  Before its context is freed. */

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 BUFFERS = Descriptor("gsc_raster_buffers")
 INFO = Descriptor("gsc_raster_info")
 
-_forward, _forecast, _draw = lib.gsc_raster_forward, lib.gsc_raster_forecast, lib.gsc_raster_draw
-_project, _render = lib.gsc_raster_project, lib.gsc_raster_render
+_forward, _forecast, _draw = lib.gsc_rasterize, lib.gsc_raster_forecast, lib.gsc_raster_project_blend
+_project, _render = lib.gsc_raster_project, lib.gsc_raster_blend
 _take, _TWO_POINTERS = lib.gsc_raster_saved_take, struct.Struct("=2Q")
 
 _STATISTICS = frozenset(("touched", "weight_sum", "weight_count", "weight_blend",

@@ -314,7 +314,7 @@ pub struct gsc_raster_buffers {
     pub struct_size: usize,
     /// info.state_bytes
     pub state: *const DLTensor,
-    /// info.intersections_bytes, or less: see gsc_raster_render
+    /// info.intersections_bytes, or less: see gsc_raster_blend
     pub intersections: *const DLTensor,
     /// info's bytes for the step, or NULL
     pub scratch: *const DLTensor,
@@ -333,7 +333,7 @@ pub struct gsc_raster_info {
     pub intersections: i64,
     /// of all cameras
     pub state_bytes: usize,
-    /// for the whole of every frame: see gsc_raster_render
+    /// for the whole of every frame: see gsc_raster_blend
     pub intersections_bytes: usize,
     /// for the fullest tile; below this render fails
     pub intersections_min_bytes: usize,
@@ -641,22 +641,22 @@ functions! {
     /// Several cameras can take turns in a buffer for the largest frame.  On a CUDA device
     /// info.intersections_bytes has room for the lists of each, which backward then finds
     /// instead of making them again; not with GSC_RASTER_FORWARD_ONLY.
-    fn gsc_raster_render(context: *mut gsc_context, args: *const gsc_raster_args, buffers: *const gsc_raster_buffers, outputs: *const gsc_raster_outputs, info: *const gsc_raster_info, overflow: *const DLTensor, stream: *mut c_void) -> gsc_status;
+    fn gsc_raster_blend(context: *mut gsc_context, args: *const gsc_raster_args, buffers: *const gsc_raster_buffers, outputs: *const gsc_raster_outputs, info: *const gsc_raster_info, overflow: *const DLTensor, stream: *mut c_void) -> gsc_status;
     /// Both steps without a wait between them (since 1.1), in buffers that are there before the
     /// frame is counted.  gsc_raster_forecast fills in info as gsc_raster_sizes does, with what
     /// frames of this size that this context drew before let expect of visible and
     /// intersections, of each of several cameras; both are 0, and project is the call to begin
     /// with, where nothing is known, and on the CPU, where nothing waits.
-    /// gsc_raster_draw takes that info and buffers of its sizes, queues everything, then waits
+    /// gsc_raster_project_blend takes that info and buffers of its sizes, queues everything, then waits
     /// until the frame is counted.  A frame that takes more than expected is
     /// GSC_ERROR_BUFFER_TOO_SMALL and not drawn: info then is as project leaves it, and
-    /// gsc_raster_render with larger buffers goes on from there, with every camera.
+    /// gsc_raster_blend with larger buffers goes on from there, with every camera.
     fn gsc_raster_forecast(context: *mut gsc_context, args: *const gsc_raster_args, info: *mut gsc_raster_info) -> gsc_status;
-    fn gsc_raster_draw(context: *mut gsc_context, args: *const gsc_raster_args, buffers: *const gsc_raster_buffers, outputs: *const gsc_raster_outputs, info: *mut gsc_raster_info, stream: *mut c_void) -> gsc_status;
+    fn gsc_raster_project_blend(context: *mut gsc_context, args: *const gsc_raster_args, buffers: *const gsc_raster_buffers, outputs: *const gsc_raster_outputs, info: *mut gsc_raster_info, stream: *mut c_void) -> gsc_status;
     /// buffers: state and intersections as render left them, moved or copied as you like.
     fn gsc_raster_backward(context: *mut gsc_context, args: *const gsc_raster_args, buffers: *const gsc_raster_buffers, info: *const gsc_raster_info, grads: *const gsc_raster_grads, stream: *mut c_void) -> gsc_status;
-    fn gsc_raster_forward(context: *mut gsc_context, args: *const gsc_raster_args, outputs: *const gsc_raster_outputs, saved: *mut *mut gsc_raster_saved, stream: *mut c_void) -> gsc_status;
-    fn gsc_raster_backward_saved(context: *mut gsc_context, args: *const gsc_raster_args, saved: *const gsc_raster_saved, grads: *const gsc_raster_grads, stream: *mut c_void) -> gsc_status;
+    fn gsc_rasterize(context: *mut gsc_context, args: *const gsc_raster_args, outputs: *const gsc_raster_outputs, saved: *mut *mut gsc_raster_saved, stream: *mut c_void) -> gsc_status;
+    fn gsc_rasterize_backward(context: *mut gsc_context, args: *const gsc_raster_args, saved: *const gsc_raster_saved, grads: *const gsc_raster_grads, stream: *mut c_void) -> gsc_status;
     /// NULL is fine.  Before its context is freed.
     fn gsc_raster_saved_free(saved: *mut gsc_raster_saved, stream: *mut c_void);
     /// Hands over what a saved state consists of, and frees the rest of it (since 1.1): info, and as

@@ -181,7 +181,7 @@ impl<'a, M: Memory> Scene<'a, M> {
         let mut raw = ptr::null_mut();
         self.run_forward(&start, &outputs, Some(&mut raw))?;
         let raw = NonNull::new(raw).ok_or_else(|| {
-            crate::Error::new(crate::ErrorKind::Internal, "raster_forward: no saved state")
+            crate::Error::new(crate::ErrorKind::Internal, "rasterize: no saved state")
         })?;
         Ok(Saved { context: Arc::clone(start.inner), raw, scope: start.scope })
     }
@@ -202,7 +202,7 @@ impl<'a, M: Memory> Scene<'a, M> {
         start.inner.call(|api, context| {
             // SAFETY: descriptors and views live during the call; the memory behind them as
             // long as `M` says.
-            unsafe { (api.gsc_raster_forward)(context, &args, &outputs, saved, start.stream) }
+            unsafe { (api.gsc_rasterize)(context, &args, &outputs, saved, start.stream) }
         })
     }
 
@@ -224,7 +224,7 @@ impl<'a, M: Memory> Scene<'a, M> {
         start.inner.call(|api, context| {
             let saved = saved.raw.as_ptr();
             // SAFETY: as for forward; the state is of this context.
-            unsafe { (api.gsc_raster_backward_saved)(context, &args, saved, &grads, start.stream) }
+            unsafe { (api.gsc_rasterize_backward)(context, &args, saved, &grads, start.stream) }
         })
     }
 

@@ -3,7 +3,7 @@
 #ifndef GSC_RASTER_ARGS_H
 #define GSC_RASTER_ARGS_H
 
-#include "backend.h"
+#include "core/backend.h"
 #include "tensor.h"
 
 /* The cameras and Gaussians; theirs is the caller's descriptor of any version. */

@@ -2,7 +2,7 @@
 #ifndef GSC_KNN_ARGS_H
 #define GSC_KNN_ARGS_H
 
-#include "backend.h"
+#include "core/backend.h"
 #include "tensor.h"
 
 /* A scratch that was not given stays NULL; the size of one that was is not checked. */

@@ -1,6 +1,6 @@
 #include "error.h"
 
-#include "system.h"
+#include "os/system.h"
 
 #include <stdarg.h>
 #include <stdio.h>

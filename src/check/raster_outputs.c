@@ -1,7 +1,7 @@
 #include "raster_args.h"
 
-#include "args.h"
-#include "limits.h"
+#include "core/args.h"
+#include "core/limits.h"
 
 gsc__shape gsc__color_shape(const gsc__raster *raster) {
     const int64_t c = raster->cameras, d = raster->channels;

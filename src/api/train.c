@@ -1,8 +1,8 @@
 /* A training step: the four calls that it is made of, on memory that only it sees. */
 
-#include "args.h"
 #include "call.h"
-#include "train_args.h"
+#include "check/train_args.h"
+#include "core/args.h"
 
 /* What comes from the context's allocator if the caller gave none. */
 enum { STATE, INTERSECTIONS, SCRATCH, COLOR, GRADIENT, RADII, BLOCKS };
@@ -114,7 +114,7 @@ static gsc_status try_to_draw(const gsc__raster_call *call, gsc__raster_buffers 
     if (!memory) return GSC_OK;
     buffers->intersections = memory;
     buffers->intersections_bytes = bytes;
-    gsc_status status = gsc__raster_draw(call, buffers, outputs, info, drawn);
+    gsc_status status = gsc__raster_project_blend(call, buffers, outputs, info, drawn);
     *projected = status == GSC_OK;
     if (status == GSC_OK && *drawn) return GSC_OK;
     buffers->intersections = NULL;
@@ -142,8 +142,8 @@ static gsc_status forward(step *s) {
     if (drawn) return provide_scratch(s, 0, back);
     GSC__TRY(provide_scratch(s, render, render > back ? render : back));
     GSC__TRY(provide_intersections(s));
-    return s->context->backend->raster_render(s->context, &train->raster, &train->buffers,
-                                              &train->outputs, &s->info, NULL, s->stream);
+    return s->context->backend->raster_blend(s->context, &train->raster, &train->buffers,
+                                             &train->outputs, &s->info, NULL, s->stream);
 }
 
 static gsc_status backward(step *s) {

@@ -2,7 +2,7 @@
 #ifndef GSC_TRAIN_ARGS_H
 #define GSC_TRAIN_ARGS_H
 
-#include "backend.h"
+#include "core/backend.h"
 #include "tensor.h"
 
 typedef struct gsc__train {

@@ -1,7 +1,7 @@
 #include "knn_args.h"
 
-#include "args.h"
-#include "limits.h"
+#include "core/args.h"
+#include "core/limits.h"
 
 static gsc_status check_points(const gsc__checker *checker, const char *name,
                                const DLTensor *tensor, char letter, const gsc_real **data,

@@ -6,7 +6,7 @@
 #define GSC_BACKEND_H
 
 #include "gsplat_c.h"
-#include "real.h"
+#include "math/real.h"
 
 #include <stdbool.h>
 
@@ -204,23 +204,24 @@ typedef struct gsc__backend {
     /* Fills the sizes of info that are known (see gsc_raster_sizes). */
     gsc_status (*raster_sizes)(const gsc_context *context, const gsc__raster *raster,
                                gsc_raster_info *info);
-    /* Pairs that each of info's frames has room for; with raster_draw only. */
+    /* Pairs that each of info's frames has room for; with raster_project_blend only. */
     int64_t (*raster_largest_frame)(const gsc__raster *raster, const gsc_raster_info *info);
     /* info NULL: do not wait. */
     gsc_status (*raster_project)(gsc_context *context, const gsc__raster *raster,
                                  const gsc__raster_buffers *buffers,
                                  const gsc__raster_outputs *outputs, gsc_raster_info *info,
                                  void *stream);
-    gsc_status (*raster_render)(gsc_context *context, const gsc__raster *raster,
-                                const gsc__raster_buffers *buffers,
-                                const gsc__raster_outputs *outputs, const gsc_raster_info *info,
-                                int64_t *overflow, void *stream);
+    gsc_status (*raster_blend)(gsc_context *context, const gsc__raster *raster,
+                               const gsc__raster_buffers *buffers,
+                               const gsc__raster_outputs *outputs, const gsc_raster_info *info,
+                               int64_t *overflow, void *stream);
     /* Both, without a wait between them; NULL: nothing waits anyway.  found: what project
      * leaves.  If that is more than expected, not every camera was drawn. */
-    gsc_status (*raster_draw)(gsc_context *context, const gsc__raster *raster,
-                              const gsc__raster_buffers *buffers,
-                              const gsc__raster_outputs *outputs, const gsc_raster_info *expected,
-                              gsc_raster_info *found, void *stream);
+    gsc_status (*raster_project_blend)(gsc_context *context, const gsc__raster *raster,
+                                       const gsc__raster_buffers *buffers,
+                                       const gsc__raster_outputs *outputs,
+                                       const gsc_raster_info *expected, gsc_raster_info *found,
+                                       void *stream);
     gsc_status (*raster_backward)(gsc_context *context, const gsc__raster *raster,
                                   const gsc__raster_buffers *buffers, const gsc_raster_info *info,
                                   const gsc__raster_grads *grads, void *stream);

@@ -1,6 +1,6 @@
 /* Views of a language's arrays, for bindings. */
 
-#include "error.h"
+#include "core/error.h"
 
 #include <stdbool.h>
 

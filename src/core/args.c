@@ -1,6 +1,6 @@
 #include "args.h"
 
-#include "limits.h"
+#include "core/limits.h"
 
 #include <math.h>
 

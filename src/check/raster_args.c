@@ -1,8 +1,8 @@
 #include "raster_args.h"
 
-#include "args.h"
-#include "device.h"
-#include "limits.h"
+#include "core/args.h"
+#include "core/device.h"
+#include "core/limits.h"
 
 #include <math.h>
 

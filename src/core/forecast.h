@@ -4,7 +4,7 @@
 #define GSC_FORECAST_H
 
 #include "backend.h"
-#include "system.h"
+#include "os/system.h"
 
 /* Frames of one image size, of however many cameras at once; gaussians 0: none yet. */
 typedef struct gsc__forecast {

@@ -1,7 +1,7 @@
 #include "image_args.h"
 
-#include "args.h"
-#include "limits.h"
+#include "core/args.h"
+#include "core/limits.h"
 #include "raster_args.h"
 
 #include <math.h>

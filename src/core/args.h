@@ -2,7 +2,7 @@
 #ifndef GSC_ARGS_H
 #define GSC_ARGS_H
 
-#include "error.h"
+#include "core/error.h"
 
 /* Size of a descriptor that ends with `last`: what version 1.0 of it measured. */
 #define GSC__SIZE_THROUGH(type, last) (offsetof(type, last) + sizeof(((type *)0)->last))

@@ -1,8 +1,8 @@
 /* The rasterizer's entry points with memory from the context's allocator. */
 
-#include "args.h"
 #include "call.h"
-#include "limits.h"
+#include "core/args.h"
+#include "core/limits.h"
 
 #include <stdlib.h>
 
@@ -39,8 +39,8 @@ static gsc_status provide_blocks(const gsc__raster_call *call, gsc_raster_saved 
         return GSC_OK;
     }
     saved->block_bytes = saved->state_bytes;
-    return gsc__context_alloc(call->context, saved->block_bytes, "raster_forward: state",
-                              call->stream, &saved->state);
+    return gsc__context_alloc(call->context, saved->block_bytes, "rasterize: state", call->stream,
+                              &saved->state);
 }
 
 /* What render needs beside the state, once the frame is counted. */
@@ -48,14 +48,13 @@ static gsc_status provide_for_render(const gsc__raster_call *call,
                                      const gsc__raster_outputs *outputs,
                                      const gsc_raster_info *info, gsc__raster_buffers *buffers,
                                      gsc__scratch *scratch) {
-    GSC__TRY(gsc__alloc_intersections(call->context, info, "raster_forward: intersections",
-                                      call->stream, &buffers->intersections,
-                                      &buffers->intersections_bytes));
+    GSC__TRY(gsc__alloc_intersections(call->context, info, "rasterize: intersections", call->stream,
+                                      &buffers->intersections, &buffers->intersections_bytes));
     if (scratch->owned && info->forward_scratch_bytes <= buffers->scratch_bytes) return GSC_OK;
     gsc__scratch_release(scratch);
     buffers->scratch = NULL;
     gsc__scratch_in_color(call, outputs, info, buffers);
-    return gsc__scratch_provide(scratch, call->context, "raster_forward: scratch",
+    return gsc__scratch_provide(scratch, call->context, "rasterize: scratch",
                                 info->forward_scratch_bytes, call->stream, &buffers->scratch,
                                 &buffers->scratch_bytes);
 }
@@ -73,31 +72,31 @@ static gsc_status draw_frame(const gsc__raster_call *call, const gsc__raster_out
                                    .intersections = saved->intersections,
                                    .intersections_bytes = saved->intersections_bytes};
     if (buffers.intersections) gsc__scratch_in_color(call, outputs, info, &buffers);
-    GSC__TRY(gsc__scratch_provide(&scratch, context, "raster_forward: scratch",
+    GSC__TRY(gsc__scratch_provide(&scratch, context, "rasterize: scratch",
                                   info->forward_scratch_bytes, call->stream, &buffers.scratch,
                                   &buffers.scratch_bytes));
     gsc_status status = buffers.intersections
-                            ? gsc__raster_draw(call, &buffers, outputs, info, &drawn)
+                            ? gsc__raster_project_blend(call, &buffers, outputs, info, &drawn)
                             : gsc__raster_project(call, &buffers, outputs, info);
     if (status == GSC_OK && !drawn) {
         status = provide_for_render(call, outputs, info, &buffers, &scratch);
         saved->intersections = buffers.intersections;
         saved->intersections_bytes = buffers.intersections_bytes;
         if (status == GSC_OK)
-            status = context->backend->raster_render(context, &call->raster, &buffers, outputs,
-                                                     info, NULL, call->stream);
+            status = context->backend->raster_blend(context, &call->raster, &buffers, outputs, info,
+                                                    NULL, call->stream);
     }
     gsc__scratch_release(&scratch);
     return status;
 }
 
-gsc_status gsc_raster_forward(gsc_context *context, const gsc_raster_args *args,
-                              const gsc_raster_outputs *outputs, gsc_raster_saved **saved,
-                              void *stream) {
+gsc_status gsc_rasterize(gsc_context *context, const gsc_raster_args *args,
+                         const gsc_raster_outputs *outputs, gsc_raster_saved **saved,
+                         void *stream) {
     gsc__raster_call call;
     gsc__raster_outputs results;
     if (saved) *saved = NULL;
-    GSC__TRY(gsc__raster_begin(&call, "raster_forward", context, args, NULL, stream));
+    GSC__TRY(gsc__raster_begin(&call, "rasterize", context, args, NULL, stream));
     GSC__TRY(gsc__raster_outputs_args(&call.checker, &call.raster, outputs, true, &results));
     if (!saved) {
         call.raster.flags |= GSC_RASTER_FORWARD_ONLY;
@@ -109,7 +108,7 @@ gsc_status gsc_raster_forward(gsc_context *context, const gsc_raster_args *args,
     gsc_raster_saved *kept = NULL;
     if (status == GSC_OK && saved) {
         kept = malloc(sizeof *kept);
-        if (!kept) status = gsc__fail(GSC_ERROR_OUT_OF_MEMORY, "raster_forward: out of memory");
+        if (!kept) status = gsc__fail(GSC_ERROR_OUT_OF_MEMORY, "rasterize: out of memory");
     }
     if (kept) {
         *kept = made;
@@ -120,10 +119,10 @@ gsc_status gsc_raster_forward(gsc_context *context, const gsc_raster_args *args,
     return status;
 }
 
-gsc_status gsc_raster_backward_saved(gsc_context *context, const gsc_raster_args *args,
-                                     const gsc_raster_saved *saved, const gsc_raster_grads *grads,
-                                     void *stream) {
-    static const char function[] = "raster_backward_saved";
+gsc_status gsc_rasterize_backward(gsc_context *context, const gsc_raster_args *args,
+                                  const gsc_raster_saved *saved, const gsc_raster_grads *grads,
+                                  void *stream) {
+    static const char function[] = "rasterize_backward";
     gsc__raster_call call;
     gsc__raster_grads results;
     gsc__scratch scratch;
@@ -138,7 +137,7 @@ gsc_status gsc_raster_backward_saved(gsc_context *context, const gsc_raster_args
                                    .state_bytes = saved->state_bytes,
                                    .intersections = saved->intersections,
                                    .intersections_bytes = saved->intersections_bytes};
-    GSC__TRY(gsc__scratch_provide(&scratch, context, "raster_backward_saved: scratch",
+    GSC__TRY(gsc__scratch_provide(&scratch, context, "rasterize_backward: scratch",
                                   call.sizes.backward_scratch_bytes, stream, &buffers.scratch,
                                   &buffers.scratch_bytes));
     gsc_status status = context->backend->raster_backward(context, &call.raster, &buffers,

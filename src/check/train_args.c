@@ -1,7 +1,7 @@
 #include "train_args.h"
 
 #include "adam_args.h"
-#include "args.h"
+#include "core/args.h"
 #include "image_args.h"
 #include "raster_args.h"
 

@@ -1,7 +1,7 @@
 /* The rasterizer's entry points with the caller's buffers. */
 
-#include "args.h"
 #include "call.h"
+#include "core/args.h"
 
 /* The caller's buffers, and scratch if it is missing: of the image that info's frame will be
  * drawn into (outputs NULL: none will), or of the context's allocator. */
@@ -73,10 +73,10 @@ gsc_status gsc_raster_project(gsc_context *context, const gsc_raster_args *args,
     return status;
 }
 
-gsc_status gsc_raster_render(gsc_context *context, const gsc_raster_args *args,
-                             const gsc_raster_buffers *buffers, const gsc_raster_outputs *outputs,
-                             const gsc_raster_info *info, const DLTensor *overflow, void *stream) {
-    static const char function[] = "raster_render";
+gsc_status gsc_raster_blend(gsc_context *context, const gsc_raster_args *args,
+                            const gsc_raster_buffers *buffers, const gsc_raster_outputs *outputs,
+                            const gsc_raster_info *info, const DLTensor *overflow, void *stream) {
+    static const char function[] = "raster_blend";
     const gsc__shape scalar_shapes[] = {{.ndim = 0}, {.ndim = 1, .dims = {1}}};
     gsc__raster_call call;
     gsc__raster_buffers ours;
@@ -94,16 +94,17 @@ gsc_status gsc_raster_render(gsc_context *context, const gsc_raster_args *args,
                                      .intersections = given.intersections_min_bytes,
                                      .uses_intersections = true};
     GSC__TRY(take_buffers(&call, buffers, &needs, &results, &call.sizes, &ours, &scratch));
-    gsc_status status = context->backend->raster_render(context, &call.raster, &ours, &results,
-                                                        &given, bytes_needed, stream);
+    gsc_status status = context->backend->raster_blend(context, &call.raster, &ours, &results,
+                                                       &given, bytes_needed, stream);
     gsc__scratch_release(&scratch);
     return status;
 }
 
-gsc_status gsc_raster_draw(gsc_context *context, const gsc_raster_args *args,
-                           const gsc_raster_buffers *buffers, const gsc_raster_outputs *outputs,
-                           gsc_raster_info *info, void *stream) {
-    static const char function[] = "raster_draw";
+gsc_status gsc_raster_project_blend(gsc_context *context, const gsc_raster_args *args,
+                                    const gsc_raster_buffers *buffers,
+                                    const gsc_raster_outputs *outputs, gsc_raster_info *info,
+                                    void *stream) {
+    static const char function[] = "raster_project_blend";
     gsc__raster_call call;
     gsc__raster_buffers ours;
     gsc__raster_outputs results;
@@ -119,7 +120,7 @@ gsc_status gsc_raster_draw(gsc_context *context, const gsc_raster_args *args,
                                      .uses_intersections = true};
     GSC__TRY(take_buffers(&call, buffers, &needs, &results, &call.sizes, &ours, &scratch));
     bool fits = false;
-    gsc_status status = gsc__raster_draw(&call, &ours, &results, &given, &fits);
+    gsc_status status = gsc__raster_project_blend(&call, &ours, &results, &given, &fits);
     gsc__scratch_release(&scratch);
     if (status != GSC_OK) return status;
     gsc__args_return(info, &given, sizeof given);

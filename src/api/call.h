@@ -2,8 +2,8 @@
 #ifndef GSC_CALL_H
 #define GSC_CALL_H
 
-#include "context.h"
-#include "raster_args.h"
+#include "check/raster_args.h"
+#include "core/context.h"
 
 /* Checks context and stream and makes the checker for the call's tensors. */
 gsc_status gsc__begin(const char *function, gsc_context *context, void *stream,
@@ -52,8 +52,10 @@ gsc_status gsc__raster_project(const gsc__raster_call *call, const gsc__raster_b
                                const gsc__raster_outputs *outputs, gsc_raster_info *info);
 /* Draws a frame of which info says what is expected, then what was found; without *fits it
  * was only projected.  Notes what was found for later forecasts. */
-gsc_status gsc__raster_draw(const gsc__raster_call *call, const gsc__raster_buffers *buffers,
-                            const gsc__raster_outputs *outputs, gsc_raster_info *info, bool *fits);
+gsc_status gsc__raster_project_blend(const gsc__raster_call *call,
+                                     const gsc__raster_buffers *buffers,
+                                     const gsc__raster_outputs *outputs, gsc_raster_info *info,
+                                     bool *fits);
 /* Room for the whole frame, or for as large a part of it as there is memory for: the frame
  * then is done in bands. */
 gsc_status gsc__alloc_intersections(gsc_context *context, const gsc_raster_info *info,

@@ -2,7 +2,7 @@
 #ifndef GSC_IMAGE_ARGS_H
 #define GSC_IMAGE_ARGS_H
 
-#include "backend.h"
+#include "core/backend.h"
 #include "tensor.h"
 
 /* The fields of the other direction are not looked at. */

@@ -1,14 +1,14 @@
 /* What is loaded, and on what it would run. */
 
 #include "build_config.h"
+#include "core/device.h"
 #include "cpu/cpu.h"
-#include "device.h"
 #if GSC_HAVE_GPU
 #include "gpu/gpu.h"
 #endif
-#include "json.h"
-#include "limits.h"
-#include "system.h"
+#include "core/json.h"
+#include "core/limits.h"
+#include "os/system.h"
 
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 #include "call.h"
 
-#include "limits.h"
+#include "core/limits.h"
 
 #include <inttypes.h>
 
@@ -73,7 +73,7 @@ gsc_status gsc__raster_begin(gsc__raster_call *call, const char *function, gsc_c
 gsc_status gsc__raster_forecast(gsc_context *context, const gsc__raster *raster,
                                 gsc_raster_info *sizes) {
     gsc_raster_info expected = {0};
-    if (!context->backend->raster_draw) return GSC_OK;
+    if (!context->backend->raster_project_blend) return GSC_OK;
     gsc__forecast_read(&context->forecasts, raster, &expected);
     if (expected.visible == 0) return GSC_OK;
     return gsc__raster_sizes(context, raster, &expected, sizes);
@@ -113,7 +113,7 @@ static int64_t largest_frame(const gsc__raster_call *call, const gsc_raster_info
 
 static void note_frames(const gsc__raster_call *call, const gsc_raster_info *found) {
     gsc_context *context = call->context;
-    if (!context->backend->raster_draw) return;
+    if (!context->backend->raster_project_blend) return;
     gsc__forecast_note(&context->forecasts, &call->raster, found->visible,
                        largest_frame(call, found));
 }
@@ -137,19 +137,22 @@ static gsc_status draw_in_steps(const gsc__raster_call *call, const gsc__raster_
     *fits = info->intersections_bytes <= buffers->intersections_bytes &&
             info->forward_scratch_bytes <= buffers->scratch_bytes;
     if (!*fits) return GSC_OK;
-    return backend->raster_render(context, &call->raster, buffers, outputs, info, NULL,
-                                  call->stream);
+    return backend->raster_blend(context, &call->raster, buffers, outputs, info, NULL,
+                                 call->stream);
 }
 
 /* What is drawn stands in buffers laid out for what was expected, as its info goes on saying:
  * where the records end, and with several cameras where the lists of each begin. */
-gsc_status gsc__raster_draw(const gsc__raster_call *call, const gsc__raster_buffers *buffers,
-                            const gsc__raster_outputs *outputs, gsc_raster_info *info, bool *fits) {
+gsc_status gsc__raster_project_blend(const gsc__raster_call *call,
+                                     const gsc__raster_buffers *buffers,
+                                     const gsc__raster_outputs *outputs, gsc_raster_info *info,
+                                     bool *fits) {
     gsc_context *context = call->context;
     gsc_raster_info found = call->sizes;
-    if (!context->backend->raster_draw) return draw_in_steps(call, buffers, outputs, info, fits);
-    GSC__TRY(context->backend->raster_draw(context, &call->raster, buffers, outputs, info, &found,
-                                           call->stream));
+    if (!context->backend->raster_project_blend)
+        return draw_in_steps(call, buffers, outputs, info, fits);
+    GSC__TRY(context->backend->raster_project_blend(context, &call->raster, buffers, outputs, info,
+                                                    &found, call->stream));
     note_frames(call, &found);
     *fits =
         found.visible <= info->visible && largest_frame(call, &found) <= largest_frame(call, info);

@@ -4,7 +4,7 @@
 
 #include "gsplat_c.h"
 
-#include "system.h"
+#include "os/system.h"
 
 typedef struct gsc__managed_block {
     const void *data; /* that was given out */

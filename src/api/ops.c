@@ -1,9 +1,9 @@
 /* The entry points of everything but the rasterizer: copy, check, call the backend. */
 
-#include "adam_args.h"
 #include "call.h"
-#include "image_args.h"
-#include "knn_args.h"
+#include "check/adam_args.h"
+#include "check/image_args.h"
+#include "check/knn_args.h"
 
 /* -------------------------------------------------------- nearest neighbours */
 

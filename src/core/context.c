@@ -3,7 +3,7 @@
 #include "args.h"
 #include "device.h"
 #include "limits.h"
-#include "system.h"
+#include "os/system.h"
 
 #include <stdarg.h>
 #include <stdio.h>

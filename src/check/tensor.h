@@ -2,8 +2,8 @@
 #ifndef GSC_TENSOR_H
 #define GSC_TENSOR_H
 
-#include "backend.h"
-#include "error.h"
+#include "core/backend.h"
+#include "core/error.h"
 #include "shape.h"
 
 /* Element types, as bits so that a tensor may allow several. */

@@ -1,6 +1,6 @@
 #include "adam_args.h"
 
-#include "args.h"
+#include "core/args.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 #include "tensor.h"
 
-#include "device.h"
-#include "limits.h"
+#include "core/device.h"
+#include "core/limits.h"
 
 #include <stdio.h>
 
