@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "bindings" / "pytho
 import gsplat_c  # noqa: E402
 
 COLUMNS = {"operation": "<34", "of": "<16", "library": "<11", "alone ms": "9.3f",
-           "in a row ms": "12.3f"}
+           "back to back ms": "12.3f"}
 SIZES = ((1080, 1920), (2160, 3840))
 ADAM_SHAPES = ((3,), (1, 3), (15, 3), (1,), (3,), (4,))  # 59 floats
 

@@ -17,7 +17,7 @@ import gsplat_c
 import gsplat_c.torch
 
 COLUMNS = {"scene": "<22", "step": "<11", "Gaussians": "9d", "seen": "9d", "ms": "8.3f",
-           "in a row": "8.3f"}
+           "back to back": "8.3f"}
 RATE = 1e-9  # so that the scene stays as it is
 
 

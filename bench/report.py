@@ -49,7 +49,7 @@ def table_text(table, earlier=()):
         text.append("no stages: torch's profiler saw no kernels")
     if table["works"]:
         text += lines(
-            ("work", "library", "ms", "in a row", "before", "MB"),
+            ("work", "library", "ms", "back to back", "before", "MB"),
             [(work["work"], work["library"], cell(work["ms"], ".3f"),
               cell(work.get("row_ms"), ".3f"), cell(earlier_ms(earlier, table, work), ".3f"),
               cell(work.get("mb"), ".1f")) for work in table["works"]])

@@ -3,7 +3,7 @@
 # its own, and runs the tests of the Python package there, those of the drop-in modules
 # first of all, on the CPU.
 #
-#   scripts/torch-matrix.sh                    every torch; writes the table into README.md
+#   scripts/torch-matrix.sh                    every torch; writes the table into docs/torch.md
 #   scripts/torch-matrix.sh 1.13-debian 2.4.1  these only; prints the table
 #
 # make wheel comes before.  Pythons are those on PATH, of pyenv or of uv; a torch whose
@@ -136,13 +136,13 @@ table() {
     printf '\nThe wheel: `%s`, SHA-256\n`%s`.\n' "$(basename "$wheel")" "$hash"
 }
 
-write_readme() {
+write_page() {
     table >"$work/table"
     awk -v table="$work/table" '
         /^<!-- torch-matrix:/ { print; while ((getline line < table) > 0) print line; skip = 1 }
         /^<!-- \/torch-matrix/ { skip = 0 }
-        !skip' README.md >"$work/README.md"
-    cat "$work/README.md" >README.md
+        !skip' docs/torch.md >"$work/torch.md"
+    cat "$work/torch.md" >docs/torch.md
 }
 
 failed=
@@ -165,6 +165,6 @@ done
 [ -s "$work/rows" ] || die "which torch? one of: $matrix"
 table
 if [ $# -eq 0 ]; then
-    write_readme
+    write_page
 fi
 [ -z "$failed" ] || die "failed:$failed"
