@@ -7,12 +7,9 @@
 static gsc__backend drawing;
 static int64_t found_pairs;
 
-static gsc_status draw(gsc_context *unused, const gsc__raster *raster,
-                       const gsc__raster_buffers *given, const gsc__raster_outputs *results,
-                       const gsc_raster_info *expected, gsc_raster_info *found, void *stream) {
-    (void)unused;
-    (void)results;
-    note_raster(raster, given, expected, stream);
+static gsc_status draw(const gsc__raster_call *call, const gsc_raster_info *expected,
+                       gsc_raster_info *found) {
+    note_raster(call, expected);
     found->visible = 1;
     found->intersections = found_pairs;
     found->intersections_bytes = FRAME_BYTES;

@@ -57,10 +57,8 @@ static inline void close_nothing(gsc_context *context) {
     (void)context;
 }
 
-static inline gsc_status sizes(const gsc_context *context, const gsc__raster *raster,
-                               gsc_raster_info *info) {
-    (void)context;
-    info->layout = (uint64_t)raster->width << 8 | 0xabc;
+static inline gsc_status sizes(const gsc__raster_call *call, gsc_raster_info *info) {
+    info->layout = (uint64_t)call->raster.width << 8 | 0xabc;
     info->state_bytes = STATE_BYTES;
     info->forward_scratch_bytes = PROJECT_SCRATCH;
     info->backward_scratch_bytes = BACKWARD_SCRATCH;
@@ -71,26 +69,21 @@ static inline gsc_status sizes(const gsc_context *context, const gsc__raster *ra
     return note("sizes");
 }
 
-static inline void note_raster(const gsc__raster *raster, const gsc__raster_buffers *buffers,
-                               const gsc_raster_info *info, void *stream) {
-    notes.raster = *raster;
+static inline void note_raster(const gsc__raster_call *call, const gsc_raster_info *info) {
+    const gsc__raster_buffers *buffers = &call->buffers;
+    notes.raster = call->raster;
     notes.buffers = *buffers;
     notes.info_given = info != NULL;
     if (info) notes.info = *info;
-    notes.stream = stream;
+    notes.stream = call->call.stream;
     /* Every byte that was promised is there. */
     memset(buffers->state, 1, buffers->state_bytes);
     memset(buffers->scratch, 1, buffers->scratch_bytes);
     if (buffers->intersections) memset(buffers->intersections, 1, buffers->intersections_bytes);
 }
 
-static inline gsc_status project(gsc_context *context, const gsc__raster *raster,
-                                 const gsc__raster_buffers *buffers,
-                                 const gsc__raster_outputs *outputs, gsc_raster_info *info,
-                                 void *stream) {
-    (void)context;
-    (void)outputs;
-    note_raster(raster, buffers, info, stream);
+static inline gsc_status project(const gsc__raster_call *call, gsc_raster_info *info) {
+    note_raster(call, info);
     if (info) {
         info->intersections = PAIRS;
         info->intersections_bytes = FRAME_BYTES;
@@ -100,79 +93,64 @@ static inline gsc_status project(gsc_context *context, const gsc__raster *raster
     return note("project");
 }
 
-static inline gsc_status render(gsc_context *context, const gsc__raster *raster,
-                                const gsc__raster_buffers *buffers,
-                                const gsc__raster_outputs *outputs, const gsc_raster_info *info,
-                                int64_t *overflow, void *stream) {
-    (void)context;
-    notes.outputs = *outputs;
-    note_raster(raster, buffers, info, stream);
+static inline gsc_status render(const gsc__raster_call *call, const gsc_raster_info *info,
+                                int64_t *overflow) {
+    notes.outputs = call->outputs;
+    note_raster(call, info);
     notes.overflow = overflow;
     return note("render");
 }
 
-static inline gsc_status backward(gsc_context *context, const gsc__raster *raster,
-                                  const gsc__raster_buffers *buffers, const gsc_raster_info *info,
-                                  const gsc__raster_grads *grads, void *stream) {
-    (void)context;
-    note_raster(raster, buffers, info, stream);
+static inline gsc_status backward(const gsc__raster_call *call, const gsc_raster_info *info,
+                                  const gsc__raster_grads *grads) {
+    note_raster(call, info);
     notes.grads = *grads;
     if (grads->steps) notes.steps = *grads->steps;
     return note("backward");
 }
 
-static inline gsc_status mark_visible(gsc_context *context, const gsc__raster *raster,
-                                      uint8_t *visible, void *stream) {
-    (void)context;
+static inline gsc_status mark_visible(const gsc__raster_call *call, uint8_t *visible) {
     (void)visible;
-    (void)stream;
-    notes.raster = *raster;
+    notes.raster = call->raster;
     return note("mark_visible");
 }
 
-static inline size_t knn_scratch(const gsc_context *context, const gsc__knn *knn) {
-    (void)context;
+static inline size_t knn_scratch(const gsc__call *call, const gsc__knn *knn) {
+    (void)call;
     (void)knn;
     return KNN_SCRATCH;
 }
 
-static inline gsc_status knn(gsc_context *context, const gsc__knn *knn_args, void *stream) {
-    (void)context;
-    (void)stream;
+static inline gsc_status knn(const gsc__call *call, const gsc__knn *knn_args) {
+    (void)call;
     notes.knn = *knn_args;
     memset(knn_args->scratch, 1, knn_args->scratch_bytes);
     return note("knn");
 }
 
-static inline gsc_status ssim_forward(gsc_context *context, const gsc__ssim *ssim, void *stream) {
-    (void)context;
+static inline gsc_status ssim_forward(const gsc__call *call, const gsc__ssim *ssim) {
+    (void)call;
     (void)ssim;
-    (void)stream;
     return note("ssim_forward");
 }
 
-static inline gsc_status ssim_backward(gsc_context *context, const gsc__ssim *ssim, void *stream) {
-    (void)context;
+static inline gsc_status ssim_backward(const gsc__call *call, const gsc__ssim *ssim) {
+    (void)call;
     (void)ssim;
-    (void)stream;
     return note("ssim_backward");
 }
 
-static inline gsc_status image_loss(gsc_context *context, const gsc__image_loss *loss,
-                                    void *stream) {
-    (void)context;
-    (void)stream;
+static inline gsc_status image_loss(const gsc__call *call, const gsc__image_loss *loss) {
+    (void)call;
     notes.loss = *loss;
     return note("image_loss");
 }
 
-static inline gsc_status adam_step(gsc_context *context, const gsc__adam_group *groups,
-                                   int32_t count, const gsc__visible_rows *visible, void *stream) {
-    (void)context;
-    (void)stream;
-    assert_int_equal(count, 1);
-    notes.group = groups[0];
-    notes.visible = *visible;
+static inline gsc_status adam_step(const gsc__call *call, const gsc__adam *adam) {
+    (void)call;
+    assert_int_equal(adam->count, 1);
+    notes.group = adam->groups[0];
+    notes.visible = adam->visible;
     return note("adam_step");
 }
 

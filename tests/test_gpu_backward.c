@@ -66,18 +66,26 @@ static void *take(size_t bytes) {
     return data;
 }
 
+static gsc__raster_call call_now(void) {
+    return (gsc__raster_call){.call = {.function = "raster_backward", .context = context},
+                              .raster = raster,
+                              .buffers = buffers};
+}
+
 static gsc_status backward(void) {
+    gsc__raster_call call = call_now();
     memset(&info, 0, sizeof info);
     info.visible = N;
     info.intersections = 1000;
-    expect_ok(gsc__gpu_raster_sizes(context, &raster, &info));
+    expect_ok(gsc__gpu_raster_sizes(&call, &info));
     buffers = (gsc__raster_buffers){.state = take(info.state_bytes),
                                     .intersections = take(info.intersections_bytes),
                                     .scratch = take(info.backward_scratch_bytes),
                                     .state_bytes = info.state_bytes,
                                     .intersections_bytes = info.intersections_bytes,
                                     .scratch_bytes = info.backward_scratch_bytes};
-    return gsc__gpu_raster_backward(context, &raster, &buffers, &info, &grads, NULL);
+    call.buffers = buffers;
+    return gsc__gpu_raster_backward(&call, &info, &grads);
 }
 
 static gsc_k_unproject unproject_of(int camera) {
@@ -250,8 +258,8 @@ static void reproducible_sums_need_more_scratch(void **state) {
     expect_ok(backward());
     assert_true(info.backward_scratch_bytes >= before + N * GSC__SUMS * sizeof(uint64_t));
     buffers.scratch_bytes = N * GSC__SUMS * (sizeof(float) + sizeof(uint64_t));
-    assert_int_equal(gsc__gpu_raster_backward(context, &raster, &buffers, &info, &grads, NULL),
-                     GSC_ERROR_BUFFER_TOO_SMALL);
+    const gsc__raster_call call = call_now();
+    assert_int_equal(gsc__gpu_raster_backward(&call, &info, &grads), GSC_ERROR_BUFFER_TOO_SMALL);
     assert_non_null(strstr(gsc_last_error(), "raster_backward: scratch has "));
 }
 

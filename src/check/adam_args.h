@@ -5,12 +5,6 @@
 #include "core/backend.h"
 #include "tensor.h"
 
-typedef struct gsc__adam {
-    gsc__adam_group *groups; /* [count]; NULL if there are none */
-    int32_t count;
-    gsc__visible_rows visible;
-} gsc__adam;
-
 /* On success the caller frees out with gsc__adam_release. */
 gsc_status gsc__adam_args(const gsc__checker *checker, const gsc_adam_args *theirs, gsc__adam *out);
 void gsc__adam_release(gsc__adam *adam);

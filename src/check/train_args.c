@@ -93,12 +93,12 @@ static gsc_status check_group(const gsc__checker *checker, uint32_t index,
 }
 
 static gsc_status check_groups(const gsc__checker *checker, const gsc_train_args *args,
-                               gsc__train *out) {
+                               const gsc__raster *raster, gsc__train *out) {
     const char *function = checker->function;
     int64_t taken[GSC__PARAMETERS];
     parameter parameters[GSC__PARAMETERS];
     for (int i = 0; i < GSC__PARAMETERS; ++i) taken[i] = -1;
-    list_parameters(&out->raster, &out->grads, parameters);
+    list_parameters(raster, &out->grads, parameters);
     if (args->group_count > 0 && !args->groups) {
         return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: groups is NULL, expected %u groups",
                          function, args->group_count);
@@ -123,8 +123,8 @@ static gsc_status check_groups(const gsc__checker *checker, const gsc_train_args
         }
         taken[which] = i;
         out->steps.groups[which].decoupled = (args->flags & GSC_TRAIN_DECOUPLED) != 0;
-        GSC__TRY(check_group(checker, i, &group, &out->raster, &parameters[which],
-                             &out->steps.groups[which]));
+        GSC__TRY(
+            check_group(checker, i, &group, raster, &parameters[which], &out->steps.groups[which]));
     }
     return GSC_OK;
 }
@@ -132,35 +132,35 @@ static gsc_status check_groups(const gsc__checker *checker, const gsc_train_args
 /* --------------------------------------------------------------- descriptors */
 
 static gsc_status check_raster(const gsc__checker *checker, const gsc_train_args *args,
-                               gsc__train *out) {
+                               gsc__raster *out) {
     gsc__checker nested = *checker;
     nested.function = "train_step: raster";
     if (!args->raster) {
         return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: raster is NULL", checker->function);
     }
-    GSC__TRY(gsc__raster_args(&nested, args->raster, &out->raster));
-    if (out->raster.cameras == 1) return GSC_OK;
+    GSC__TRY(gsc__raster_args(&nested, args->raster, out));
+    if (out->cameras == 1) return GSC_OK;
     return gsc__fail(GSC_ERROR_UNSUPPORTED, "%s: view has %d cameras, expected 1",
-                     checker->function, out->raster.cameras);
+                     checker->function, out->cameras);
 }
 
 static gsc_status check_grads(const gsc__checker *checker, const gsc_train_args *args,
-                              gsc__train *out) {
+                              const gsc__raster *raster, gsc__train *out) {
     if (!args->grads) return GSC_OK;
-    GSC__TRY(gsc__raster_grads_args(checker, &out->raster, args->grads, &out->grads));
+    GSC__TRY(gsc__raster_grads_args(checker, raster, args->grads, &out->grads));
     if (!out->grads.color) return GSC_OK;
     return gsc__fail(GSC_ERROR_INVALID_ARGUMENT,
                      "%s: grads.color is given, but it comes from the loss", checker->function);
 }
 
 static gsc_status check_loss(const gsc__checker *checker, const gsc_train_args *args,
-                             gsc__train *out) {
+                             const gsc__raster *raster, gsc__train *out) {
     gsc__checker nested = *checker;
     nested.function = "train_step: loss";
     if (!args->loss) {
         return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: loss is NULL", checker->function);
     }
-    return gsc__train_loss_args(&nested, args->loss, &out->raster, &out->loss);
+    return gsc__train_loss_args(&nested, args->loss, raster, &out->loss);
 }
 
 static gsc_status check_buffers(const gsc__checker *checker, const gsc_raster_buffers *theirs,
@@ -177,7 +177,8 @@ static gsc_status check_buffers(const gsc__checker *checker, const gsc_raster_bu
 }
 
 gsc_status gsc__train_args(const gsc__checker *checker, const gsc_train_args *theirs,
-                           gsc__train *out) {
+                           gsc__raster_call *call, gsc__train *out) {
+    gsc__raster *raster = &call->raster;
     gsc_train_args args;
     memset(out, 0, sizeof *out);
     GSC__TRY(gsc__args_copy(checker->function, "args", &args, sizeof args, theirs,
@@ -185,12 +186,12 @@ gsc_status gsc__train_args(const gsc__checker *checker, const gsc_train_args *th
     GSC__TRY(gsc__check_flags(checker->function, "flags", args.flags,
                               GSC_TRAIN_DECOUPLED | GSC_TRAIN_ALL_ROWS));
     out->all_rows = (args.flags & GSC_TRAIN_ALL_ROWS) != 0;
-    GSC__TRY(check_raster(checker, &args, out));
-    GSC__TRY(gsc__raster_outputs_args(checker, &out->raster, args.outputs, false, &out->outputs));
-    GSC__TRY(check_grads(checker, &args, out));
-    GSC__TRY(check_loss(checker, &args, out));
-    GSC__TRY(check_groups(checker, &args, out));
-    GSC__TRY(check_buffers(checker, args.buffers, &out->buffers));
+    GSC__TRY(check_raster(checker, &args, raster));
+    GSC__TRY(gsc__raster_outputs_args(checker, raster, args.outputs, false, &call->outputs));
+    GSC__TRY(check_grads(checker, &args, raster, out));
+    GSC__TRY(check_loss(checker, &args, raster, out));
+    GSC__TRY(check_groups(checker, &args, raster, out));
+    GSC__TRY(check_buffers(checker, args.buffers, &call->buffers));
     if (!args.info) return GSC_OK;
     return gsc__args_check_result(checker->function, "info", args.info,
                                   GSC__SIZE_THROUGH(gsc_raster_info, visible));

@@ -6,16 +6,14 @@
 #include "tensor.h"
 
 typedef struct gsc__train {
-    gsc__raster raster;
-    gsc__raster_outputs outputs; /* color may be NULL */
-    gsc__image_loss loss;        /* image without data; grad_image perhaps, too */
-    gsc__raster_grads grads;     /* color is NULL; steps is not set */
-    gsc__raster_steps steps;     /* radii are not set */
+    gsc__image_loss loss;    /* image without data; grad_image perhaps, too */
+    gsc__raster_grads grads; /* color is NULL; steps is not set */
+    gsc__raster_steps steps; /* radii are not set */
     bool all_rows;
-    gsc__raster_buffers buffers; /* NULL where not given; their sizes are not checked */
 } gsc__train;
 
+/* In the call color and buffers are NULL where not given; the buffers' sizes are not checked. */
 gsc_status gsc__train_args(const gsc__checker *checker, const gsc_train_args *theirs,
-                           gsc__train *out);
+                           gsc__raster_call *call, gsc__train *out);
 
 #endif

@@ -5,7 +5,7 @@
 #ifndef GSC_BACKEND_H
 #define GSC_BACKEND_H
 
-#include "gsplat_c.h"
+#include "core/call.h"
 #include "math/real.h"
 
 #include <stdbool.h>
@@ -102,6 +102,15 @@ typedef struct gsc__raster_buffers {
     size_t state_bytes, intersections_bytes, scratch_bytes;
 } gsc__raster_buffers;
 
+/* One call of the rasterizer. */
+typedef struct gsc__raster_call {
+    gsc__call call;
+    gsc__raster raster;
+    gsc__raster_buffers buffers;
+    gsc__raster_outputs outputs;
+    gsc_raster_info sizes; /* for these arguments and what is known of the intersections */
+} gsc__raster_call;
+
 typedef struct gsc__adam_group {
     gsc_real *parameter, *moment1, *moment2; /* [rows, row_size] */
     const gsc_real *gradient;
@@ -189,7 +198,13 @@ typedef struct gsc__visible_rows {
     int32_t bytes;    /* 1 or 4 an element */
 } gsc__visible_rows;
 
-/* One table per backend; every function gets the stream as the caller gave it. */
+typedef struct gsc__adam {
+    gsc__adam_group *groups; /* [count]; NULL if there are none */
+    int32_t count;
+    gsc__visible_rows visible;
+} gsc__adam;
+
+/* One table per backend. */
 typedef struct gsc__backend {
     const char *name;
     gsc_status (*open)(gsc_context *context); /* sets context->device_data */
@@ -202,38 +217,26 @@ typedef struct gsc__backend {
     void (*free)(gsc_context *context, void *data, void *stream);
 
     /* Fills the sizes of info that are known (see gsc_raster_sizes). */
-    gsc_status (*raster_sizes)(const gsc_context *context, const gsc__raster *raster,
-                               gsc_raster_info *info);
-    /* Pairs that each of info's frames has room for; with raster_project_blend only. */
+    gsc_status (*raster_sizes)(const gsc__raster_call *call, gsc_raster_info *info);
+    /* Intersections that each of info's frames has capacity for; with raster_project_blend only. */
     int64_t (*raster_largest_frame)(const gsc__raster *raster, const gsc_raster_info *info);
     /* info NULL: do not wait. */
-    gsc_status (*raster_project)(gsc_context *context, const gsc__raster *raster,
-                                 const gsc__raster_buffers *buffers,
-                                 const gsc__raster_outputs *outputs, gsc_raster_info *info,
-                                 void *stream);
-    gsc_status (*raster_blend)(gsc_context *context, const gsc__raster *raster,
-                               const gsc__raster_buffers *buffers,
-                               const gsc__raster_outputs *outputs, const gsc_raster_info *info,
-                               int64_t *overflow, void *stream);
+    gsc_status (*raster_project)(const gsc__raster_call *call, gsc_raster_info *info);
+    gsc_status (*raster_blend)(const gsc__raster_call *call, const gsc_raster_info *info,
+                               int64_t *overflow);
     /* Both, without a wait between them; NULL: nothing waits anyway.  found: what project
-     * leaves.  If that is more than expected, not every camera was drawn. */
-    gsc_status (*raster_project_blend)(gsc_context *context, const gsc__raster *raster,
-                                       const gsc__raster_buffers *buffers,
-                                       const gsc__raster_outputs *outputs,
-                                       const gsc_raster_info *expected, gsc_raster_info *found,
-                                       void *stream);
-    gsc_status (*raster_backward)(gsc_context *context, const gsc__raster *raster,
-                                  const gsc__raster_buffers *buffers, const gsc_raster_info *info,
-                                  const gsc__raster_grads *grads, void *stream);
-    gsc_status (*mark_visible)(gsc_context *context, const gsc__raster *raster, uint8_t *visible,
-                               void *stream);
-    size_t (*knn_scratch_bytes)(const gsc_context *context, const gsc__knn *knn);
-    gsc_status (*knn)(gsc_context *context, const gsc__knn *knn, void *stream);
-    gsc_status (*ssim_forward)(gsc_context *context, const gsc__ssim *ssim, void *stream);
-    gsc_status (*ssim_backward)(gsc_context *context, const gsc__ssim *ssim, void *stream);
-    gsc_status (*image_loss)(gsc_context *context, const gsc__image_loss *loss, void *stream);
-    gsc_status (*adam_step)(gsc_context *context, const gsc__adam_group *groups, int32_t count,
-                            const gsc__visible_rows *visible, void *stream);
+     * leaves.  If that is more than expected, some cameras were not blended. */
+    gsc_status (*raster_project_blend)(const gsc__raster_call *call,
+                                       const gsc_raster_info *expected, gsc_raster_info *found);
+    gsc_status (*raster_backward)(const gsc__raster_call *call, const gsc_raster_info *info,
+                                  const gsc__raster_grads *grads);
+    gsc_status (*mark_visible)(const gsc__raster_call *call, uint8_t *visible);
+    size_t (*knn_scratch_bytes)(const gsc__call *call, const gsc__knn *knn);
+    gsc_status (*knn)(const gsc__call *call, const gsc__knn *knn);
+    gsc_status (*ssim_forward)(const gsc__call *call, const gsc__ssim *ssim);
+    gsc_status (*ssim_backward)(const gsc__call *call, const gsc__ssim *ssim);
+    gsc_status (*image_loss)(const gsc__call *call, const gsc__image_loss *loss);
+    gsc_status (*adam_step)(const gsc__call *call, const gsc__adam *adam);
 } gsc__backend;
 
 #endif

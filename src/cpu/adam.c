@@ -110,8 +110,12 @@ static void step_pieces(void *arg, int64_t begin, int64_t end, int thread) {
     }
 }
 
-gsc_status gsc__cpu_adam_step(gsc_context *context, const gsc__adam_group *groups, int32_t count,
-                              const gsc__visible_rows *visible, void *stream) {
+gsc_status gsc__cpu_adam_step(const gsc__call *call, const gsc__adam *adam) {
+    gsc_context *context = call->context;
+    void *stream = call->stream;
+    const gsc__adam_group *groups = adam->groups;
+    const int32_t count = adam->count;
+    const gsc__visible_rows *visible = &adam->visible;
     const size_t bytes = ((size_t)count + 1) * sizeof(int64_t);
     void *memory;
     GSC__TRY(gsc__context_alloc(context, bytes, "adam_step: scratch", stream, &memory));

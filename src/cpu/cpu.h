@@ -29,28 +29,20 @@
 
 extern const gsc__backend gsc__cpu_backend;
 
-gsc_status gsc__cpu_raster_sizes(const gsc_context *context, const gsc__raster *raster,
-                                 gsc_raster_info *info);
-gsc_status gsc__cpu_raster_project(gsc_context *context, const gsc__raster *raster,
-                                   const gsc__raster_buffers *buffers,
-                                   const gsc__raster_outputs *outputs, gsc_raster_info *info,
-                                   void *stream);
-gsc_status gsc__cpu_raster_blend(gsc_context *context, const gsc__raster *raster,
-                                 const gsc__raster_buffers *buffers,
-                                 const gsc__raster_outputs *outputs, const gsc_raster_info *info,
-                                 int64_t *overflow, void *stream);
-gsc_status gsc__cpu_raster_backward(gsc_context *context, const gsc__raster *raster,
-                                    const gsc__raster_buffers *buffers, const gsc_raster_info *info,
-                                    const gsc__raster_grads *grads, void *stream);
-gsc_status gsc__cpu_mark_visible(gsc_context *context, const gsc__raster *raster, uint8_t *visible,
-                                 void *stream);
-size_t gsc__cpu_knn_scratch_bytes(const gsc_context *context, const gsc__knn *knn);
-gsc_status gsc__cpu_knn(gsc_context *context, const gsc__knn *knn, void *stream);
-gsc_status gsc__cpu_ssim_forward(gsc_context *context, const gsc__ssim *ssim, void *stream);
-gsc_status gsc__cpu_ssim_backward(gsc_context *context, const gsc__ssim *ssim, void *stream);
-gsc_status gsc__cpu_image_loss(gsc_context *context, const gsc__image_loss *loss, void *stream);
-gsc_status gsc__cpu_adam_step(gsc_context *context, const gsc__adam_group *groups, int32_t count,
-                              const gsc__visible_rows *visible, void *stream);
+gsc_status gsc__cpu_raster_sizes(const gsc__raster_call *call, gsc_raster_info *info);
+gsc_status gsc__cpu_raster_project(const gsc__raster_call *call, gsc_raster_info *info);
+gsc_status gsc__cpu_raster_blend(const gsc__raster_call *call, const gsc_raster_info *info,
+                                 int64_t *overflow);
+gsc_status gsc__cpu_raster_backward(const gsc__raster_call *call, const gsc_raster_info *info,
+                                    const gsc__raster_grads *grads);
+gsc_status gsc__cpu_mark_visible(const gsc__raster_call *call, uint8_t *visible);
+size_t gsc__cpu_knn_scratch_bytes(const gsc__call *call, const gsc__knn *knn);
+gsc_status gsc__cpu_knn(const gsc__call *call, const gsc__knn *knn);
+gsc_status gsc__cpu_ssim_forward(const gsc__call *call, const gsc__ssim *ssim);
+gsc_status gsc__cpu_ssim_backward(const gsc__call *call, const gsc__ssim *ssim);
+gsc_status gsc__cpu_image_loss(const gsc__call *call, const gsc__image_loss *loss);
+gsc_status gsc__cpu_adam_step(const gsc__call *call, const gsc__adam *adam);
+
 #endif
 
 static inline gsc__pool *gsc__cpu_pool(const gsc_context *context) {

@@ -76,7 +76,9 @@ static gsc_status weight_sums(gsc_context *context, const gsc__image_loss *loss,
 
 /* The SSIM of a window that the mask excludes is computed all the same: it is only not
  * counted.  Without any weight every mean is 0. */
-gsc_status gsc__cpu_image_loss(gsc_context *context, const gsc__image_loss *loss, void *stream) {
+gsc_status gsc__cpu_image_loss(const gsc__call *call, const gsc__image_loss *loss) {
+    gsc_context *context = call->context;
+    void *stream = call->stream;
     double pixels, windows;
     GSC__TRY(weight_sums(context, loss, stream, &pixels, &windows));
     const double per_pixel = pixels != 0 ? 1 / pixels : 0;

@@ -259,7 +259,8 @@ static scratch_plan plan_scratch(const gsc__knn *knn, int threads) {
     return plan;
 }
 
-size_t gsc__cpu_knn_scratch_bytes(const gsc_context *context, const gsc__knn *knn) {
+size_t gsc__cpu_knn_scratch_bytes(const gsc__call *call, const gsc__knn *knn) {
+    gsc_context *context = call->context;
     return plan_scratch(knn, gsc__pool_threads(gsc__cpu_pool(context))).total;
 }
 
@@ -277,8 +278,8 @@ static const uint32_t *order_points(gsc__pool *pool, const gsc__knn *knn, const 
     return order.values;
 }
 
-gsc_status gsc__cpu_knn(gsc_context *context, const gsc__knn *knn, void *stream) {
-    (void)stream;
+gsc_status gsc__cpu_knn(const gsc__call *call, const gsc__knn *knn) {
+    gsc_context *context = call->context;
     gsc__pool *pool = gsc__cpu_pool(context);
     scratch_plan plan = plan_scratch(knn, gsc__pool_threads(pool));
     unsigned char *scratch = knn->scratch;

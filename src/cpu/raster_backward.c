@@ -181,29 +181,30 @@ static void clear_grads(const gsc__raster *raster, const gsc__raster_grads *grad
     clear(grads->background, raster->channels * (raster->background_stride ? cameras : 1));
 }
 
-gsc_status gsc__cpu_raster_backward(gsc_context *context, const gsc__raster *raster,
-                                    const gsc__raster_buffers *buffers, const gsc_raster_info *info,
-                                    const gsc__raster_grads *grads, void *stream) {
+gsc_status gsc__cpu_raster_backward(const gsc__raster_call *call, const gsc_raster_info *info,
+                                    const gsc__raster_grads *grads) {
+    gsc_context *context = call->call.context;
+    const gsc__raster *raster = &call->raster;
+    const gsc__raster_buffers *buffers = &call->buffers;
     const int threads = gsc__pool_threads(gsc__cpu_pool(context));
-    backward_call call = {.context = context, .raster = raster, .buffers = buffers, .grads = grads};
+    backward_call task = {.context = context, .raster = raster, .buffers = buffers, .grads = grads};
     gsc__state_layout layout;
-    (void)stream;
     gsc__state_plan(raster, &layout);
     if (info->layout != layout.hash)
-        return gsc__fail(GSC_ERROR_STATE,
-                         "raster_backward: info has layout %016llx, these args make %016llx",
-                         (unsigned long long)info->layout, (unsigned long long)layout.hash);
-    size_t fixed = scratch_layout(raster, &layout, threads, buffers->scratch, &call.scratch);
+        return gsc__fail(GSC_ERROR_STATE, "%s: info has layout %016llx, these args make %016llx",
+                         call->call.function, (unsigned long long)info->layout,
+                         (unsigned long long)layout.hash);
+    size_t fixed = scratch_layout(raster, &layout, threads, buffers->scratch, &task.scratch);
     if (buffers->scratch_bytes < fixed)
         return gsc__fail(GSC_ERROR_BUFFER_TOO_SMALL,
-                         "raster_backward: scratch has %zu bytes, expected at least %zu",
+                         "%s: scratch has %zu bytes, expected at least %zu", call->call.function,
                          buffers->scratch_bytes, fixed);
-    call.scratch.entries_bytes = buffers->scratch_bytes - fixed;
+    task.scratch.entries_bytes = buffers->scratch_bytes - fixed;
     if (!(raster->flags & GSC_RASTER_GRAD_ADD)) clear_grads(raster, grads);
-    for (call.index = 0; call.index < raster->cameras; ++call.index) {
+    for (task.index = 0; task.index < raster->cameras; ++task.index) {
         gsc__frame frame;
-        gsc__frame_open(&layout, buffers->state, call.index, &frame);
-        GSC__TRY(backward_frame(&call, &frame));
+        gsc__frame_open(&layout, buffers->state, task.index, &frame);
+        GSC__TRY(backward_frame(&task, &frame));
     }
     return GSC_OK;
 }

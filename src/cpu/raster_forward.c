@@ -29,8 +29,9 @@ static size_t render_scratch_layout(const gsc__raster *raster, const gsc__state_
     return items + cursors + (size_t)threads * gsc__blend_scratch_bytes(raster);
 }
 
-gsc_status gsc__cpu_raster_sizes(const gsc_context *context, const gsc__raster *raster,
-                                 gsc_raster_info *info) {
+gsc_status gsc__cpu_raster_sizes(const gsc__raster_call *call, gsc_raster_info *info) {
+    const gsc__raster *raster = &call->raster;
+    gsc_context *context = call->call.context;
     const int threads = gsc__pool_threads(gsc__cpu_pool(context));
     gsc__state_layout layout;
     render_scratch scratch = {0};
@@ -51,13 +52,13 @@ gsc_status gsc__cpu_raster_sizes(const gsc_context *context, const gsc__raster *
     return GSC_OK;
 }
 
-gsc_status gsc__cpu_raster_project(gsc_context *context, const gsc__raster *raster,
-                                   const gsc__raster_buffers *buffers,
-                                   const gsc__raster_outputs *outputs, gsc_raster_info *info,
-                                   void *stream) {
+gsc_status gsc__cpu_raster_project(const gsc__raster_call *call, gsc_raster_info *info) {
+    gsc_context *context = call->call.context;
+    const gsc__raster *raster = &call->raster;
+    const gsc__raster_buffers *buffers = &call->buffers;
+    const gsc__raster_outputs *outputs = &call->outputs;
     gsc__state_layout layout;
     int64_t total = 0, visible = 1, largest_frame = 0, largest_tile = 0;
-    (void)stream;
     gsc__state_plan(raster, &layout);
     for (int32_t c = 0; c < raster->cameras; ++c) {
         gsc__frame frame;
@@ -76,7 +77,7 @@ gsc_status gsc__cpu_raster_project(gsc_context *context, const gsc__raster *rast
     /* Cameras follow each other through one buffer. */
     info->intersections_bytes = (size_t)largest_frame * sizeof(uint32_t);
     info->intersections_min_bytes = (size_t)largest_tile * sizeof(uint32_t);
-    return gsc__cpu_raster_sizes(context, raster, info);
+    return gsc__cpu_raster_sizes(call, info);
 }
 
 /* Per-Gaussian statistics and what their sums in fixed order need: a slot per list
@@ -209,13 +210,14 @@ static gsc_status render_frame(gsc_context *context, const gsc__raster *raster, 
     return status;
 }
 
-gsc_status gsc__cpu_raster_blend(gsc_context *context, const gsc__raster *raster,
-                                 const gsc__raster_buffers *buffers,
-                                 const gsc__raster_outputs *outputs, const gsc_raster_info *info,
-                                 int64_t *overflow, void *stream) {
+gsc_status gsc__cpu_raster_blend(const gsc__raster_call *call, const gsc_raster_info *info,
+                                 int64_t *overflow) {
+    gsc_context *context = call->call.context;
+    const gsc__raster *raster = &call->raster;
+    const gsc__raster_buffers *buffers = &call->buffers;
+    const gsc__raster_outputs *outputs = &call->outputs;
     gsc__state_layout layout;
     render_scratch scratch = {0};
-    (void)stream;
     (void)info;
     gsc__state_plan(raster, &layout);
     (void)render_scratch_layout(raster, &layout, gsc__pool_threads(gsc__cpu_pool(context)),
@@ -246,9 +248,9 @@ static void mark_range(void *arg, int64_t begin, int64_t end, int thread) {
     }
 }
 
-gsc_status gsc__cpu_mark_visible(gsc_context *context, const gsc__raster *raster, uint8_t *visible,
-                                 void *stream) {
-    (void)stream;
+gsc_status gsc__cpu_mark_visible(const gsc__raster_call *call, uint8_t *visible) {
+    gsc_context *context = call->call.context;
+    const gsc__raster *raster = &call->raster;
     for (int32_t c = 0; c < raster->cameras; ++c) {
         visible_task task = {.raster = raster, .visible = visible + c * raster->gaussians};
         gsc__camera_load_view(raster, c, &task.camera);

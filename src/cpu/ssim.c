@@ -23,7 +23,9 @@ static double map_size(const gsc__ssim *ssim) {
     return (double)ssim->batch * ssim->channels * (ssim->height - border) * (ssim->width - border);
 }
 
-gsc_status gsc__cpu_ssim_forward(gsc_context *context, const gsc__ssim *ssim, void *stream) {
+gsc_status gsc__cpu_ssim_forward(const gsc__call *call, const gsc__ssim *ssim) {
+    gsc_context *context = call->context;
+    void *stream = call->stream;
     gsc__image_pass pass = ssim_pass(ssim);
     pass.map = ssim->map;
     GSC__TRY(gsc__image_pass_run(context, &pass, "ssim_forward: scratch", stream));
@@ -33,7 +35,9 @@ gsc_status gsc__cpu_ssim_forward(gsc_context *context, const gsc__ssim *ssim, vo
 
 /* SSIM is symmetric: a gradient by the target alone is one by the image with the two
  * exchanged, which saves the field that only a gradient by both needs. */
-gsc_status gsc__cpu_ssim_backward(gsc_context *context, const gsc__ssim *ssim, void *stream) {
+gsc_status gsc__cpu_ssim_backward(const gsc__call *call, const gsc__ssim *ssim) {
+    gsc_context *context = call->context;
+    void *stream = call->stream;
     gsc__image_pass pass = ssim_pass(ssim);
     pass.grad_image = ssim->grad_image;
     pass.grad_target = ssim->grad_target;

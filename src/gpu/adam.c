@@ -132,8 +132,12 @@ static gsc_status step_visible(gsc_context *context, const gsc__adam_group *grou
     return GSC_OK;
 }
 
-gsc_status gsc__gpu_adam_step(gsc_context *context, const gsc__adam_group *groups, int32_t count,
-                              const gsc__visible_rows *visible, void *stream) {
+gsc_status gsc__gpu_adam_step(const gsc__call *call, const gsc__adam *adam) {
+    gsc_context *context = call->context;
+    void *stream = call->stream;
+    const gsc__adam_group *groups = adam->groups;
+    const int32_t count = adam->count;
+    const gsc__visible_rows *visible = &adam->visible;
     if (visible->data) return step_visible(context, groups, count, visible, stream);
     return step_all(context, groups, count, stream);
 }

@@ -168,70 +168,54 @@ static void free_memory(gsc_context *context, void *data, void *stream) {
 /* ----------------------------------------------------------------- the table */
 
 /* One operation with the device's context current. */
-#define INSIDE(context, function, call)                                        \
-    gsc__gpu_scope scope;                                                      \
-    GSC__TRY(gsc__gpu_enter(function, &gsc__gpu_of(context)->device, &scope)); \
-    gsc_status status = call;                                                  \
-    gsc__gpu_leave(&scope);                                                    \
+#define INSIDE(call, operation)                                                                \
+    gsc__gpu_scope scope;                                                                      \
+    GSC__TRY(gsc__gpu_enter((call)->function, &gsc__gpu_of((call)->context)->device, &scope)); \
+    gsc_status status = operation;                                                             \
+    gsc__gpu_leave(&scope);                                                                    \
     return status
 
-static gsc_status raster_project(gsc_context *context, const gsc__raster *raster,
-                                 const gsc__raster_buffers *buffers,
-                                 const gsc__raster_outputs *outputs, gsc_raster_info *info,
-                                 void *stream) {
-    INSIDE(context, "raster_project",
-           gsc__gpu_raster_project(context, raster, buffers, outputs, info, stream));
+static gsc_status raster_project(const gsc__raster_call *call, gsc_raster_info *info) {
+    INSIDE(&call->call, gsc__gpu_raster_project(call, info));
 }
 
-static gsc_status raster_blend(gsc_context *context, const gsc__raster *raster,
-                               const gsc__raster_buffers *buffers,
-                               const gsc__raster_outputs *outputs, const gsc_raster_info *info,
-                               int64_t *overflow, void *stream) {
-    INSIDE(context, "raster_blend",
-           gsc__gpu_raster_blend(context, raster, buffers, outputs, info, overflow, stream));
+static gsc_status raster_blend(const gsc__raster_call *call, const gsc_raster_info *info,
+                               int64_t *overflow) {
+    INSIDE(&call->call, gsc__gpu_raster_blend(call, info, overflow));
 }
 
-static gsc_status raster_project_blend(gsc_context *context, const gsc__raster *raster,
-                                       const gsc__raster_buffers *buffers,
-                                       const gsc__raster_outputs *outputs,
-                                       const gsc_raster_info *expected, gsc_raster_info *found,
-                                       void *stream) {
-    INSIDE(
-        context, "raster_project_blend",
-        gsc__gpu_raster_project_blend(context, raster, buffers, outputs, expected, found, stream));
+static gsc_status raster_project_blend(const gsc__raster_call *call,
+                                       const gsc_raster_info *expected, gsc_raster_info *found) {
+    INSIDE(&call->call, gsc__gpu_raster_project_blend(call, expected, found));
 }
 
-static gsc_status raster_backward(gsc_context *context, const gsc__raster *raster,
-                                  const gsc__raster_buffers *buffers, const gsc_raster_info *info,
-                                  const gsc__raster_grads *grads, void *stream) {
-    INSIDE(context, "raster_backward",
-           gsc__gpu_raster_backward(context, raster, buffers, info, grads, stream));
+static gsc_status raster_backward(const gsc__raster_call *call, const gsc_raster_info *info,
+                                  const gsc__raster_grads *grads) {
+    INSIDE(&call->call, gsc__gpu_raster_backward(call, info, grads));
 }
 
-static gsc_status mark_visible(gsc_context *context, const gsc__raster *raster, uint8_t *visible,
-                               void *stream) {
-    INSIDE(context, "mark_visible", gsc__gpu_mark_visible(context, raster, visible, stream));
+static gsc_status mark_visible(const gsc__raster_call *call, uint8_t *visible) {
+    INSIDE(&call->call, gsc__gpu_mark_visible(call, visible));
 }
 
-static gsc_status knn(gsc_context *context, const gsc__knn *args, void *stream) {
-    INSIDE(context, "knn", gsc__gpu_knn(context, args, stream));
+static gsc_status knn(const gsc__call *call, const gsc__knn *args) {
+    INSIDE(call, gsc__gpu_knn(call, args));
 }
 
-static gsc_status ssim_forward(gsc_context *context, const gsc__ssim *ssim, void *stream) {
-    INSIDE(context, "ssim_forward", gsc__gpu_ssim_forward(context, ssim, stream));
+static gsc_status ssim_forward(const gsc__call *call, const gsc__ssim *ssim) {
+    INSIDE(call, gsc__gpu_ssim_forward(call, ssim));
 }
 
-static gsc_status ssim_backward(gsc_context *context, const gsc__ssim *ssim, void *stream) {
-    INSIDE(context, "ssim_backward", gsc__gpu_ssim_backward(context, ssim, stream));
+static gsc_status ssim_backward(const gsc__call *call, const gsc__ssim *ssim) {
+    INSIDE(call, gsc__gpu_ssim_backward(call, ssim));
 }
 
-static gsc_status image_loss(gsc_context *context, const gsc__image_loss *loss, void *stream) {
-    INSIDE(context, "image_loss", gsc__gpu_image_loss(context, loss, stream));
+static gsc_status image_loss(const gsc__call *call, const gsc__image_loss *loss) {
+    INSIDE(call, gsc__gpu_image_loss(call, loss));
 }
 
-static gsc_status adam_step(gsc_context *context, const gsc__adam_group *groups, int32_t count,
-                            const gsc__visible_rows *visible, void *stream) {
-    INSIDE(context, "adam_step", gsc__gpu_adam_step(context, groups, count, visible, stream));
+static gsc_status adam_step(const gsc__call *call, const gsc__adam *adam) {
+    INSIDE(call, gsc__gpu_adam_step(call, adam));
 }
 
 const gsc__backend gsc__gpu_backend = {

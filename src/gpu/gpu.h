@@ -25,33 +25,21 @@ static inline gsc__gpu *gsc__gpu_of(const gsc_context *context) {
 extern const gsc__backend gsc__gpu_backend;
 
 /* The operations: the device's context is current while they run. */
-gsc_status gsc__gpu_raster_sizes(const gsc_context *context, const gsc__raster *raster,
-                                 gsc_raster_info *info);
+gsc_status gsc__gpu_raster_sizes(const gsc__raster_call *call, gsc_raster_info *info);
 int64_t gsc__gpu_raster_largest_frame(const gsc__raster *raster, const gsc_raster_info *info);
-gsc_status gsc__gpu_raster_project(gsc_context *context, const gsc__raster *raster,
-                                   const gsc__raster_buffers *buffers,
-                                   const gsc__raster_outputs *outputs, gsc_raster_info *info,
-                                   void *stream);
-gsc_status gsc__gpu_raster_blend(gsc_context *context, const gsc__raster *raster,
-                                 const gsc__raster_buffers *buffers,
-                                 const gsc__raster_outputs *outputs, const gsc_raster_info *info,
-                                 int64_t *overflow, void *stream);
-gsc_status gsc__gpu_raster_project_blend(gsc_context *context, const gsc__raster *raster,
-                                         const gsc__raster_buffers *buffers,
-                                         const gsc__raster_outputs *outputs,
-                                         const gsc_raster_info *expected, gsc_raster_info *found,
-                                         void *stream);
-gsc_status gsc__gpu_raster_backward(gsc_context *context, const gsc__raster *raster,
-                                    const gsc__raster_buffers *buffers, const gsc_raster_info *info,
-                                    const gsc__raster_grads *grads, void *stream);
-gsc_status gsc__gpu_mark_visible(gsc_context *context, const gsc__raster *raster, uint8_t *visible,
-                                 void *stream);
-size_t gsc__gpu_knn_scratch_bytes(const gsc_context *context, const gsc__knn *knn);
-gsc_status gsc__gpu_knn(gsc_context *context, const gsc__knn *knn, void *stream);
-gsc_status gsc__gpu_ssim_forward(gsc_context *context, const gsc__ssim *ssim, void *stream);
-gsc_status gsc__gpu_ssim_backward(gsc_context *context, const gsc__ssim *ssim, void *stream);
-gsc_status gsc__gpu_image_loss(gsc_context *context, const gsc__image_loss *loss, void *stream);
-gsc_status gsc__gpu_adam_step(gsc_context *context, const gsc__adam_group *groups, int32_t count,
-                              const gsc__visible_rows *visible, void *stream);
+gsc_status gsc__gpu_raster_project(const gsc__raster_call *call, gsc_raster_info *info);
+gsc_status gsc__gpu_raster_blend(const gsc__raster_call *call, const gsc_raster_info *info,
+                                 int64_t *overflow);
+gsc_status gsc__gpu_raster_project_blend(const gsc__raster_call *call,
+                                         const gsc_raster_info *expected, gsc_raster_info *found);
+gsc_status gsc__gpu_raster_backward(const gsc__raster_call *call, const gsc_raster_info *info,
+                                    const gsc__raster_grads *grads);
+gsc_status gsc__gpu_mark_visible(const gsc__raster_call *call, uint8_t *visible);
+size_t gsc__gpu_knn_scratch_bytes(const gsc__call *call, const gsc__knn *knn);
+gsc_status gsc__gpu_knn(const gsc__call *call, const gsc__knn *knn);
+gsc_status gsc__gpu_ssim_forward(const gsc__call *call, const gsc__ssim *ssim);
+gsc_status gsc__gpu_ssim_backward(const gsc__call *call, const gsc__ssim *ssim);
+gsc_status gsc__gpu_image_loss(const gsc__call *call, const gsc__image_loss *loss);
+gsc_status gsc__gpu_adam_step(const gsc__call *call, const gsc__adam *adam);
 
 #endif

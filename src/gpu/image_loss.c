@@ -96,7 +96,9 @@ static gsc_status run_loss(gsc_context *context, const gsc__image_loss *loss,
 }
 
 /* The sums of the mask stay on the device: later kernels divide by them there. */
-gsc_status gsc__gpu_image_loss(gsc_context *context, const gsc__image_loss *loss, void *stream) {
+gsc_status gsc__gpu_image_loss(const gsc__call *call, const gsc__image_loss *loss) {
+    gsc_context *context = call->context;
+    void *stream = call->stream;
     gsc__gpu_image_pass pass = loss_pass(loss);
     scratch_plan plan;
     void *memory;

@@ -109,7 +109,8 @@ static scratch_plan plan_scratch(const gsc_context *context, const gsc__knn *knn
     return plan;
 }
 
-size_t gsc__gpu_knn_scratch_bytes(const gsc_context *context, const gsc__knn *knn) {
+size_t gsc__gpu_knn_scratch_bytes(const gsc__call *call, const gsc__knn *knn) {
+    gsc_context *context = call->context;
     return plan_scratch(context, knn).bytes;
 }
 
@@ -228,7 +229,9 @@ static gsc_status run_search(gsc_context *context, const gsc__knn *knn, const sc
     return LAUNCH(knn_any, plan->list_warps / WARPS, GSC__KNN_BLOCK, args);
 }
 
-gsc_status gsc__gpu_knn(gsc_context *context, const gsc__knn *knn, void *stream) {
+gsc_status gsc__gpu_knn(const gsc__call *call, const gsc__knn *knn) {
+    gsc_context *context = call->context;
+    void *stream = call->stream;
     const scratch_plan plan = plan_scratch(context, knn);
     if (knn->queries_count == 0) return GSC_OK;
     if (knn->queries) {

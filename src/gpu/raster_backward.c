@@ -299,9 +299,12 @@ static gsc_status backward_frame(gsc_context *context, const gsc__raster *raster
     return background(context, raster, index, grads, layout, &frame, stream);
 }
 
-gsc_status gsc__gpu_raster_backward(gsc_context *context, const gsc__raster *raster,
-                                    const gsc__raster_buffers *buffers, const gsc_raster_info *info,
-                                    const gsc__raster_grads *grads, void *stream) {
+gsc_status gsc__gpu_raster_backward(const gsc__raster_call *call, const gsc_raster_info *info,
+                                    const gsc__raster_grads *grads) {
+    gsc_context *context = call->call.context;
+    const gsc__raster *raster = &call->raster;
+    const gsc__raster_buffers *buffers = &call->buffers;
+    void *stream = call->call.stream;
     gsc__gpu_layout layout;
     gsc__gpu_layout_plan(raster, info->visible, &layout);
     if (info->layout != layout.hash)

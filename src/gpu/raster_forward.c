@@ -10,14 +10,14 @@
 
 #define SIDE_MAX 65536 /* pixel numbers take 16 bits of a record */
 
-gsc_status gsc__gpu_raster_sizes(const gsc_context *context, const gsc__raster *raster,
-                                 gsc_raster_info *info) {
+gsc_status gsc__gpu_raster_sizes(const gsc__raster_call *call, gsc_raster_info *info) {
+    const gsc__raster *raster = &call->raster;
     gsc__gpu_layout layout;
-    (void)context;
     if (raster->width > SIDE_MAX || raster->height > SIDE_MAX)
-        return gsc__fail(GSC_ERROR_UNSUPPORTED,
-                         "raster: the image is %d x %d, a CUDA device draws at most %d x %d",
-                         raster->width, raster->height, SIDE_MAX, SIDE_MAX);
+        return gsc__fail(
+            GSC_ERROR_UNSUPPORTED,
+            "%s: width x height is %d x %d, expected sides of at most %d on a CUDA device",
+            call->call.function, raster->width, raster->height, SIDE_MAX);
     gsc__gpu_layout_plan(raster, info->visible, &layout);
     info->layout = layout.hash;
     info->state_bytes = layout.bytes;
@@ -153,21 +153,23 @@ static gsc_status read_headers(gsc_context *context, const gsc__raster *raster,
 }
 
 /* Cameras follow each other through one scratch. */
-static gsc_status fill_info(const gsc_context *context, const gsc__raster *raster,
-                            const frame_totals *totals, gsc_raster_info *info) {
+static gsc_status fill_info(const gsc__raster_call *call, const frame_totals *totals,
+                            gsc_raster_info *info) {
     gsc__gpu_layout layout;
-    gsc__gpu_layout_plan(raster, totals->visible, &layout);
+    gsc__gpu_layout_plan(&call->raster, totals->visible, &layout);
     info->visible = totals->visible;
     info->intersections = totals->total;
     info->intersections_bytes = gsc__gpu_rooms_bytes(&layout, totals->largest_frame);
     info->intersections_min_bytes = layout.lists + (size_t)totals->fullest_bin * sizeof(uint32_t);
-    return gsc__gpu_raster_sizes(context, raster, info);
+    return gsc__gpu_raster_sizes(call, info);
 }
 
-gsc_status gsc__gpu_raster_project(gsc_context *context, const gsc__raster *raster,
-                                   const gsc__raster_buffers *buffers,
-                                   const gsc__raster_outputs *outputs, gsc_raster_info *info,
-                                   void *stream) {
+gsc_status gsc__gpu_raster_project(const gsc__raster_call *call, gsc_raster_info *info) {
+    gsc_context *context = call->call.context;
+    const gsc__raster *raster = &call->raster;
+    const gsc__raster_buffers *buffers = &call->buffers;
+    const gsc__raster_outputs *outputs = &call->outputs;
+    void *stream = call->call.stream;
     gsc__gpu_layout layout;
     frame_totals totals = {0, 1, 0, 0}; /* visible 0 would mean that it is not known */
     gsc__gpu_layout_plan(raster, 0, &layout);
@@ -178,7 +180,7 @@ gsc_status gsc__gpu_raster_project(gsc_context *context, const gsc__raster *rast
     }
     if (!info) return GSC_OK;
     GSC__TRY(read_headers(context, raster, buffers, &layout, &totals, stream, "raster_project"));
-    return fill_info(context, raster, &totals, info);
+    return fill_info(call, &totals, info);
 }
 
 static float *plane(const gsc__gpu_layout *layout, float *output, int32_t index) {
@@ -317,10 +319,13 @@ static gsc_status render_frame(gsc_context *context, const gsc__raster *raster, 
                        stream);
 }
 
-gsc_status gsc__gpu_raster_blend(gsc_context *context, const gsc__raster *raster,
-                                 const gsc__raster_buffers *buffers,
-                                 const gsc__raster_outputs *outputs, const gsc_raster_info *info,
-                                 int64_t *overflow, void *stream) {
+gsc_status gsc__gpu_raster_blend(const gsc__raster_call *call, const gsc_raster_info *info,
+                                 int64_t *overflow) {
+    gsc_context *context = call->call.context;
+    const gsc__raster *raster = &call->raster;
+    const gsc__raster_buffers *buffers = &call->buffers;
+    const gsc__raster_outputs *outputs = &call->outputs;
+    void *stream = call->call.stream;
     gsc__gpu_layout layout;
     gsc__gpu_layout_plan(raster, info->visible, &layout);
     for (int32_t c = 0; c < raster->cameras; ++c) {
@@ -353,11 +358,13 @@ static gsc_status draw_frames(gsc_context *context, const gsc__raster *raster,
     return GSC_OK;
 }
 
-gsc_status gsc__gpu_raster_project_blend(gsc_context *context, const gsc__raster *raster,
-                                         const gsc__raster_buffers *buffers,
-                                         const gsc__raster_outputs *outputs,
-                                         const gsc_raster_info *expected, gsc_raster_info *found,
-                                         void *stream) {
+gsc_status gsc__gpu_raster_project_blend(const gsc__raster_call *call,
+                                         const gsc_raster_info *expected, gsc_raster_info *found) {
+    gsc_context *context = call->call.context;
+    const gsc__raster *raster = &call->raster;
+    const gsc__raster_buffers *buffers = &call->buffers;
+    const gsc__raster_outputs *outputs = &call->outputs;
+    void *stream = call->call.stream;
     static const char function[] = "raster_project_blend";
     gsc__gpu_layout layout;
     gsc__gpu_header headers[HEADERS_AT_ONCE];
@@ -374,11 +381,13 @@ gsc_status gsc__gpu_raster_project_blend(gsc_context *context, const gsc__raster
         GSC__TRY(add_headers(headers, raster->cameras, &totals));
     else
         GSC__TRY(read_headers(context, raster, buffers, &layout, &totals, stream, function));
-    return fill_info(context, raster, &totals, found);
+    return fill_info(call, &totals, found);
 }
 
-gsc_status gsc__gpu_mark_visible(gsc_context *context, const gsc__raster *raster, uint8_t *visible,
-                                 void *stream) {
+gsc_status gsc__gpu_mark_visible(const gsc__raster_call *call, uint8_t *visible) {
+    gsc_context *context = call->call.context;
+    const gsc__raster *raster = &call->raster;
+    void *stream = call->call.stream;
     static const char function[] = "mark_visible";
     const uint32_t blocks = gsc__gpu_pieces(raster->gaussians, 256);
     for (int32_t c = 0; c < raster->cameras; ++c) {

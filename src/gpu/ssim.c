@@ -21,7 +21,9 @@ static gsc__gpu_image_pass ssim_pass(const gsc__ssim *ssim) {
     return pass;
 }
 
-gsc_status gsc__gpu_ssim_forward(gsc_context *context, const gsc__ssim *ssim, void *stream) {
+gsc_status gsc__gpu_ssim_forward(const gsc__call *call, const gsc__ssim *ssim) {
+    gsc_context *context = call->context;
+    void *stream = call->stream;
     static const char function[] = "ssim_forward";
     gsc__gpu_image_pass pass = ssim_pass(ssim);
     uint32_t blocks;
@@ -43,7 +45,9 @@ gsc_status gsc__gpu_ssim_forward(gsc_context *context, const gsc__ssim *ssim, vo
 }
 
 /* SSIM is symmetric: a gradient by the target is one by the image with the two exchanged. */
-gsc_status gsc__gpu_ssim_backward(gsc_context *context, const gsc__ssim *ssim, void *stream) {
+gsc_status gsc__gpu_ssim_backward(const gsc__call *call, const gsc__ssim *ssim) {
+    gsc_context *context = call->context;
+    void *stream = call->stream;
     static const char function[] = "ssim_backward";
     gsc__gpu_image_pass pass = ssim_pass(ssim);
     pass.differentiate = true;
