@@ -170,15 +170,15 @@ def test_info(scene):
     facts = json.loads(call("info", "--json", scene))
     assert (facts["gaussians"], facts["not_finite"], facts["sh_degree"]) == (2, 0, 0)
     assert facts["format"] == "binary_little_endian"
-    assert facts["positions"]["least"] == [0, 0, 0]
-    assert facts["positions"]["greatest"] == [1, 0, 1]
+    assert facts["positions"]["min"] == [0, 0, 0]
+    assert facts["positions"]["max"] == [1, 0, 1]
     assert re.search(r"^gaussians +2$", call("info", scene), flags=re.M)
 
 
 def test_info_of_nothing(tmp_path):
     write_scene(tmp_path / "none.ply", [])
     facts = json.loads(call("info", "--json", "none.ply"))
-    assert facts["gaussians"] == 0 and facts["positions"]["least"] == [None] * 3
+    assert facts["gaussians"] == 0 and facts["positions"]["min"] == [None] * 3
 
 
 def test_info_of_the_library():
@@ -191,18 +191,18 @@ def test_info_of_the_library():
 def test_bench(scene):
     out = call("bench", scene, "--size", "64x48", "--repeat", "2")
     assert re.search(r"^project +[\d.]+ +[\d.]+ +2 ", out, flags=re.M)
-    assert re.search(r"^render +[\d.]+ +[\d.]+ +2 ", out, flags=re.M)
+    assert re.search(r"^blend +[\d.]+ +[\d.]+ +2 ", out, flags=re.M)
     report = json.loads(
         call("bench", "--gaussians", 500, "--size", "64x48", "--repeat", "3", "--json")
     )
     assert (report["gaussians"], report["sh_degree"], report["width"]) == (500, 3, 64)
     results = {r["operation"]: r for r in report["results"]}
     assert list(results) == [
-        "project", "render", "forward", "backward", "training", "knn", "ssim", "ssim-backward",
+        "project", "blend", "forward", "backward", "training", "knn", "ssim", "ssim-backward",
         "image-loss", "adam",
     ]  # fmt: skip
     assert results["forward"]["runs"] == 3
-    assert 0 < results["forward"]["least_ms"] <= results["forward"]["median_ms"]
+    assert 0 < results["forward"]["min_ms"] <= results["forward"]["median_ms"]
     # Forward holds the picture and the state; training the gradients too, of 59 floats and
     # two for the 2D mean.
     picture = 64 * 48 * 3 * 4

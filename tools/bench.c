@@ -12,10 +12,9 @@
 const char bench_help[] =
     "usage: gsplat-c bench [SCENE.ply] [options]\n"
     "\n"
-    "Times the library's operations on the processor or a CUDA device, there between events\n"
-    "of the stream: the median and the least of several runs, after one that is not counted,\n"
-    "and the most memory in use beside the inputs.  Without a scene it makes one of random\n"
-    "Gaussians.\n"
+    "Times the library's operations on the processor or, between stream events, on a CUDA\n"
+    "device.  Prints the median and the minimum of several runs after one warm-up run, and\n"
+    "the peak of memory besides the inputs.  Without a scene it uses random Gaussians.\n"
     "\n"
     "  --cameras FILE      read the cameras from FILE (cameras.json)\n"
     "  --camera WHICH      the camera by name or number.  Default: the first\n"
@@ -23,11 +22,11 @@ const char bench_help[] =
     "  --gaussians N       size of the random scene.  Default: 100000\n"
     "  --sh-degree N       degree of the colours in use, 0 to 4.  Default: that of the\n"
     "                      scene, 3 for the random one\n"
-    "  --operation NAME    time this one only: project, render, forward, backward, training,\n"
+    "  --operation NAME    time only this one: project, blend, forward, backward, training,\n"
     "                      knn, ssim, ssim-backward, image-loss or adam\n"
     "  --device DEVICE     cpu, cuda, or cuda:N for the N-th CUDA device.  Default: cpu\n"
-    "  --antialias, --compat, --threads N   as in 'gsplat-c render'\n"
-    "  --repeat N          number of runs that count.  Default: 10\n"
+    "  --antialias, --compat, --threads N   see 'gsplat-c render --help'\n"
+    "  --repeat N          number of runs.  Default: 10\n"
     "  --json              print JSON\n"
     "  -h, --help          print this text\n";
 
@@ -113,7 +112,7 @@ static bool time_case(struct bench *bench, const struct bench_case *what, timing
     cJSON_AddBoolToObject(result, "supported", status == GSC_OK);
     if (status == GSC_OK) {
         cJSON_AddNumberToObject(result, "median_ms", timing_median(times));
-        cJSON_AddNumberToObject(result, "least_ms", timing_least(times));
+        cJSON_AddNumberToObject(result, "min_ms", timing_min(times));
         cJSON_AddNumberToObject(result, "runs", (double)times->count);
         cJSON_AddNumberToObject(result, "bytes", (double)(device->peak - input_bytes));
     }
@@ -153,14 +152,14 @@ static bool print_table(const bench_options *options, const struct bench *bench,
            (long long)bench->scene->count, (int)bench->to.args.sh_degree, (int)bench->to.args.width,
            (int)bench->to.args.height);
     if (!print_device(bench->to.device.where)) return false;
-    printf("%-14s %10s %10s %5s %8s\n", "operation", "median ms", "least ms", "runs", "MB");
+    printf("%-14s %10s %10s %5s %8s\n", "operation", "median ms", "min ms", "runs", "MB");
     const cJSON *result;
     cJSON_ArrayForEach(result, results) {
         printf("%-14s ", cJSON_GetObjectItem(result, "operation")->valuestring);
         const cJSON *median = cJSON_GetObjectItem(result, "median_ms");
         if (median)
             printf("%10.3f %10.3f %5d %8.1f  ", median->valuedouble,
-                   cJSON_GetObjectItem(result, "least_ms")->valuedouble,
+                   cJSON_GetObjectItem(result, "min_ms")->valuedouble,
                    cJSON_GetObjectItem(result, "runs")->valueint,
                    cJSON_GetObjectItem(result, "bytes")->valuedouble * 1e-6);
         else

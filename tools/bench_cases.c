@@ -13,13 +13,13 @@ static gsc_status run_project(struct bench *bench) {
     return renderer_project(&bench->to) ? GSC_OK : GSC_ERROR_INTERNAL;
 }
 
-static gsc_status run_render(struct bench *bench) {
+static gsc_status run_blend(struct bench *bench) {
     return renderer_blend(&bench->to) ? GSC_OK : GSC_ERROR_INTERNAL;
 }
 
 static gsc_status run_forward(struct bench *bench) {
     gsc_status status = run_project(bench);
-    return status == GSC_OK ? run_render(bench) : status;
+    return status == GSC_OK ? run_blend(bench) : status;
 }
 
 static bool prepare_projection(struct bench *bench) {
@@ -188,7 +188,7 @@ static gsc_status run_adam(struct bench *bench) {
 
 const struct bench_case bench_cases[] = {
     {"project", "project, sort and count the Gaussians", 0, NULL, run_project},
-    {"render", "make the tile lists and blend", 0, prepare_projection, run_render},
+    {"blend", "make the tile lists and blend", 0, prepare_projection, run_blend},
     {"forward", "both of these", 0, NULL, run_forward},
     {"backward", "gradients of all parameters", 1, prepare_backward, run_backward},
     {"training", "forward and backward", 1, prepare_backward, run_training},

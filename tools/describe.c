@@ -101,12 +101,12 @@ static void add_bounds(cJSON *tree, const gaussians *scene) {
         if (value < low[i % 3]) low[i % 3] = value;
         if (value > high[i % 3]) high[i % 3] = value;
     }
-    cJSON *least = cJSON_AddArrayToObject(tree, "least");
-    cJSON *greatest = cJSON_AddArrayToObject(tree, "greatest");
+    cJSON *min = cJSON_AddArrayToObject(tree, "min");
+    cJSON *max = cJSON_AddArrayToObject(tree, "max");
     cJSON *middle = cJSON_AddArrayToObject(tree, "median");
     for (int axis = 0; axis < 3; axis++) {
-        cJSON_AddItemToArray(least, number((double)low[axis]));
-        cJSON_AddItemToArray(greatest, number((double)high[axis]));
+        cJSON_AddItemToArray(min, number((double)low[axis]));
+        cJSON_AddItemToArray(max, number((double)high[axis]));
         cJSON_AddItemToArray(middle, number(median(scene->means + axis, scene->count, 3)));
     }
 }

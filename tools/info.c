@@ -6,7 +6,7 @@
 const char info_help[] =
     "usage: gsplat-c info [--json] [SCENE.ply]\n"
     "\n"
-    "Says what is in a scene: number of Gaussians, degree of their colours, bounds and\n"
+    "Describes a scene: the number of Gaussians, the degree of their colours, bounds and\n"
     "typical sizes.  Without a scene: the version, how the library was built, and the\n"
     "devices of this machine.\n"
     "\n"

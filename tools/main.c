@@ -12,20 +12,20 @@
 static const char main_help[] =
     "usage: gsplat-c COMMAND [options]\n"
     "\n"
-    "Works with 3D Gaussian splatting scenes: the point_cloud.ply and cameras.json that\n"
-    "training writes.\n"
+    "Renders, describes and times 3D Gaussian splatting scenes: the point_cloud.ply and\n"
+    "cameras.json that training writes.\n"
     "\n"
-    "  render   draw a scene and write PNG pictures\n"
-    "  info     say what is in a scene, or what this library and machine can do\n"
+    "  render   render a scene to PNG pictures\n"
+    "  info     describe a scene, or this library and machine\n"
     "  bench    time the library's operations on this machine\n"
     "\n"
-    "  gsplat-c COMMAND --help   explains a command and its options\n"
-    "  gsplat-c --version        prints the version\n"
+    "  gsplat-c COMMAND --help   explain a command and its options\n"
+    "  gsplat-c --version        print the version\n"
     "\n"
     "Try: gsplat-c render point_cloud.ply -o picture.png\n"
     "\n"
-    "Returns 0 when all went well, 1 when something failed (a file that is missing or\n"
-    "broken, no memory), 2 when the command line is wrong.\n";
+    "Exit status: 0 on success, 1 on failure (a file is missing or broken, out of memory),\n"
+    "2 if the command line is wrong.\n";
 
 static const struct {
     const char *name;

@@ -50,7 +50,7 @@ int ply_property_index(const ply_element *element, const char *name) {
 
 /* Least bytes that a row takes: an empty list is its length alone, a number in text a
  * digit and what parts it from the next. */
-static int64_t least_row_bytes(const ply *file, const ply_element *element) {
+static int64_t min_row_bytes(const ply *file, const ply_element *element) {
     int64_t bytes = 0;
     for (size_t i = 0; i < element->property_count; i++) {
         const ply_property *property = &element->properties[i];
@@ -63,7 +63,7 @@ static int64_t least_row_bytes(const ply *file, const ply_element *element) {
 }
 
 static bool check_length(const ply *file, const ply_element *element) {
-    int64_t row_bytes = least_row_bytes(file, element), left = file->input.left;
+    int64_t row_bytes = min_row_bytes(file, element), left = file->input.left;
     if (file->format == PLY_ASCII) left++; /* the last line may lack its end */
     if (row_bytes == 0 || element->count <= left / row_bytes) return true;
     return fail("%s: cut short: element '%s' has %lld rows of at least %lld bytes, but only %lld "
@@ -197,7 +197,7 @@ static bool skip_element(ply *file, const ply_element *element) {
     bool lists = false;
     for (size_t i = 0; i < element->property_count; i++) lists |= element->properties[i].is_list;
     if (!lists && file->format != PLY_ASCII)
-        return stream_skip(&file->input, element->count * least_row_bytes(file, element));
+        return stream_skip(&file->input, element->count * min_row_bytes(file, element));
     double *values = malloc(element->property_count * sizeof *values);
     if (!values) return fail("%s: out of memory", file->input.path);
     bool good = true;

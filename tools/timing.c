@@ -40,7 +40,7 @@ double timing_median(timing *times) {
     return (times->runs[middle - 1] + times->runs[middle]) / 2;
 }
 
-double timing_least(timing *times) {
+double timing_min(timing *times) {
     sort_runs(times);
     return times->runs[0];
 }

@@ -16,6 +16,6 @@ void timing_clear(timing *times);
 void timing_add(timing *times, double milliseconds); /* ignored beyond the capacity */
 /* Of at least one run; they sort the runs. */
 double timing_median(timing *times);
-double timing_least(timing *times);
+double timing_min(timing *times);
 
 #endif

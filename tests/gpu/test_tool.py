@@ -82,7 +82,7 @@ def test_bench_table(scene, tmp_path):
                "--repeat", "3")
     lines = out.splitlines()
     assert lines[1].startswith("cuda:0  ") and len(lines[1]) > len("cuda:0  ")
-    assert lines[2].split() == ["operation", "median", "ms", "least", "ms", "runs", "MB"]
+    assert lines[2].split() == ["operation", "median", "ms", "min", "ms", "runs", "MB"]
     assert len(lines) == 3 + 10
 
 
@@ -95,7 +95,7 @@ def test_bench_json():
     assert len(results) == 10
     for row in results.values():
         assert row["supported"] and row["runs"] == 5, row
-        assert 0 < row["least_ms"] <= row["median_ms"] < 1000, row
+        assert 0 < row["min_ms"] <= row["median_ms"] < 1000, row
     pixels_bytes = 640 * 360 * 3 * 4
     assert results["forward"]["bytes"] > pixels_bytes
     assert results["training"]["bytes"] > results["forward"]["bytes"]
