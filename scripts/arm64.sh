@@ -5,10 +5,9 @@
 # an arm64 Python with NumPy.
 #
 # Left out:
-#   *_fork              forks with threads, which qemu loses in the child
-#   reference           the tests' own reference renderer
-#   raster_differences_f64, raster_gradients_f64, raster_forward_f64, golden_raster_grads_f64,
-#   ssim_f64            the slowest tests of the float64 library, 7 minutes of an emulated
+#   suite fork          forks with threads, which qemu loses in the child
+#   suite oracle        the tests' own reference renderer
+#   suite slow          the slowest tests of the float64 library, 7 minutes of an emulated
 #                       processor: the same C as on x86-64, while arm64's own code is for float32
 #   Python tests that start processes, which would not be emulated, and those with torch or jax
 #   device code of all targets but two, which the wheel has
@@ -62,16 +61,13 @@ sh scripts/build.sh $folder $cross -Dwerror=true -Dtests=enabled -Dtools=enabled
     -Ddefault_library=both $gpu $cudart ${GSPLAT_C_MESON_OPTIONS:-}
 
 failed=
-tests=$(meson test -C $folder --no-rebuild --list |
-    grep -vxE '.*_fork|reference|(raster_(differences|gradients|forward)|golden_raster_grads|ssim)_f64')
-# shellcheck disable=SC2086 # tests are a list of words
-meson test -C $folder --no-rebuild --print-errorlogs --timeout-multiplier 4 $tests ||
-    failed="$failed meson"
+meson test -C $folder --no-rebuild --print-errorlogs --timeout-multiplier 4 \
+    --no-suite fork --no-suite oracle --no-suite slow || failed="$failed meson"
 grep -hE '^\[  (PASSED|FAILED|SKIPPED)' $folder/meson-logs/testlog.txt || true
 # shellcheck disable=SC2086 # qemu is a list of words
 sh scripts/agreement.sh $qemu $folder/tests/agreement || failed="$failed agreement"
 env "GSPLAT_C_LIBRARY=$root/$folder/libgsplat_c.so" "GSPLAT_C_BUILD=$root/$folder" \
-    python3 -m pytest -q -rs -p no:cacheprovider tests/test_symbols.py tests/test_wheel.py \
+    python3 -m pytest -q -rs -p no:cacheprovider tests/repo/test_symbols.py tests/repo/test_wheel.py \
     -k 'test_symbols or arm64' || failed="$failed tests"
 
 # The package as it lies in a wheel.

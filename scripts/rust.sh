@@ -41,7 +41,7 @@ lint)
     ;;
 test)
     # A build for the CPU only has no driver to test with.
-    fake="$root/build/tests/libfake_cuda.so"
+    fake="$root/build/tests/gpu_host/libfake_cuda.so"
     [ ! -e "$fake" ] || export GSC_CUDA_LIBRARY="$fake"
     GSPLAT_C_LIBRARY="$root/build/libgsplat_c.so"
     LD_LIBRARY_PATH="$root/build${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"

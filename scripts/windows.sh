@@ -43,11 +43,11 @@ sh scripts/build.sh $folder $cross -Dwerror=true -Dtests=enabled -Dtools=enabled
 
 # Left out of the command's tests: a pseudo-terminal, /dev/full, a limit to the size of files,
 # symbolic links and devices.
-command_tests="tests/test_command.py tests/test_command_errors.py
-    --deselect tests/test_command.py::test_progress_bar_on_a_terminal
-    --deselect tests/test_command_errors.py::test_unwritable_output
-    --deselect tests/test_command_errors.py::test_failed_write_keeps_the_old_picture
-    --deselect tests/test_command_errors.py::test_link_and_device_outputs"
+command_tests="tests/command/test_command.py tests/command/test_command_errors.py
+    --deselect tests/command/test_command.py::test_progress_bar_on_a_terminal
+    --deselect tests/command/test_command_errors.py::test_unwritable_output
+    --deselect tests/command/test_command_errors.py::test_failed_write_keeps_the_old_picture
+    --deselect tests/command/test_command_errors.py::test_link_and_device_outputs"
 
 failed=
 meson test -C $folder --no-rebuild --print-errorlogs || failed="$failed meson"

@@ -1,13 +1,15 @@
-"""Where the build is, and which compilers there are."""
+"""Where the build is, and which compilers there are.  Test modules import from tests/helpers."""
 
 import os
 import pathlib
 import shutil
+import sys
 
 import pytest
 
-from installation import install
-from support import ROOT
+sys.path.insert(0, str(pathlib.Path(__file__).parent / "helpers"))
+from installation import install  # noqa: E402
+from support import ROOT  # noqa: E402
 
 
 @pytest.fixture(scope="session")

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(not TOOL, reason="GSPLAT_C_TOOL does not name a 
 @pytest.fixture(scope="module")
 def files():
     """The small scenes and the PNG reader of the command's other tests."""
-    path = Path(__file__).resolve().parents[1] / "scenes.py"
+    path = Path(__file__).resolve().parents[1] / "helpers" / "scenes.py"
     spec = importlib.util.spec_from_file_location("command_scenes", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -80,7 +80,7 @@ def test_results_are_for_viewers(trained, tmp_path):
 
 def command_tests():
     """What the tests of the command share; this folder has a module of the same name."""
-    spec = importlib.util.spec_from_file_location("command_scenes", ROOT / "tests/scenes.py")
+    spec = importlib.util.spec_from_file_location("command_scenes", ROOT / "tests/helpers/scenes.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -33,7 +33,7 @@ impl Fake {
         // SAFETY: the fake driver.
         let library = unsafe { SharedLibrary::open(&path) }.unwrap();
         let note = library.symbol(c"fake_cuda_note").expect("a real driver has no notes");
-        // SAFETY: `fake_cuda_note_function` of `tests/fake_cuda.h`.
+        // SAFETY: `fake_cuda_note_function` of `tests/gpu_host/fake_cuda.h`.
         let note = unsafe { std::mem::transmute::<ptr::NonNull<c_void>, NoteFunction>(note) };
         if Context::new(Device::Cuda(0)).is_err_and(|e| e.kind() == ErrorKind::Unsupported) {
             eprintln!("skipped: the library was built without CUDA");

@@ -167,4 +167,4 @@ def test_the_library_works_where_it_is_unpacked(released, tmp_path):
 def test_the_source_has_its_tests_and_frozen_interfaces(released):
     with tarfile.open(released / f"gsplat_c-{version()}.tar.gz") as file:
         names = {name.split("/", 1)[1] for name in file.getnames()}
-    assert {"meson.build", "abi/1.0/include/gsplat_c.h", "tests/test_release.py"} <= names
+    assert {"meson.build", "abi/1.0/include/gsplat_c.h", "tests/repo/test_release.py"} <= names

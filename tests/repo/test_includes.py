@@ -17,7 +17,7 @@ PROCESSOR_FILES = re.compile(r"^src/cpu/(simd\.h|dispatch\.c)$")
 
 def folder_ranks():
     """{folder: its place in the table}."""
-    table = PAGE.read_text().split("## Folders")[1]
+    table = PAGE.read_text().split("## Folders")[1].split("\n## ")[0]
     return {name: rank for rank, name in enumerate(re.findall(r"^\| `([\w/]+)/`", table, re.M))}
 
 

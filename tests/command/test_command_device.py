@@ -16,7 +16,7 @@ from command import COMMAND, RUNTIME, USAGE, call, cameras, in_folder, scene  # 
 from support import ROOT, run
 
 BUILD = pathlib.Path(os.environ.get("GSPLAT_C_BUILD", ROOT / "build"))
-FAKE_DRIVER = BUILD / "tests/libfake_cuda.so"
+FAKE_DRIVER = BUILD / "tests/gpu_host/libfake_cuda.so"
 COMMANDS = pytest.mark.parametrize("command", ["render", "bench"])
 
 

@@ -1,7 +1,7 @@
 /* The scene reader: every format gives the same Gaussians, and every broken file one line
  * that says what is wrong with it. */
-#include "../tools/failure.h"
-#include "../tools/gaussians.h"
+#include "../../tools/failure.h"
+#include "../../tools/gaussians.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -3,7 +3,7 @@
  * is some block's, and numbers that a kernel computes with stay within what it relies on. */
 #include "fake_context.h"
 
-#include "../cuda/kernels.h"
+#include "../../cuda/kernels.h"
 
 enum { MOST_GROUPS = 64, BLOCKS = 1024, FEWEST_ROWS = 16 };
 

@@ -2,7 +2,7 @@
 /* Every public operation on a fake driver: which context is current, which stream the work
  * goes to, what waits, and tensors of the wrong device. */
 
-#include "../cuda/kernels.h"
+#include "../../cuda/kernels.h"
 #include "fake_driver.h"
 #include "raster_args_fixture.h"
 

@@ -2,7 +2,7 @@
 #ifndef GSC_TESTS_RASTER_LAUNCHES_H
 #define GSC_TESTS_RASTER_LAUNCHES_H
 
-#include "../cuda/kernels.h"
+#include "../../cuda/kernels.h"
 #include "fake_driver.h"
 #include "raster_args_fixture.h"
 

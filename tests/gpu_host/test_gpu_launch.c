@@ -3,7 +3,7 @@
 
 #include "fake_context.h"
 
-#include "../cuda/kernels.h"
+#include "../../cuda/kernels.h"
 
 static int close_context(void **state) {
     (void)leave_context(state);

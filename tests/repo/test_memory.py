@@ -188,7 +188,7 @@ def cpu(request, library, monkeypatch):
 def cuda(library, monkeypatch):
     """A context on the driver of the tests, which has host memory only."""
     build = Path(os.environ.get("GSPLAT_C_BUILD", ROOT / "build"))
-    driver = build / "tests/libfake_cuda.so"
+    driver = build / "tests/gpu_host/libfake_cuda.so"
     if not driver.exists():
         pytest.skip("the build has no CUDA backend")
     monkeypatch.setenv("GSC_CUDA_LIBRARY", str(driver))

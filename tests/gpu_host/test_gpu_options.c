@@ -2,9 +2,9 @@
 /* Which kernels the options of an operation lead to on a CUDA device, and what they are told;
  * on a fake driver. */
 
-#include "../cuda/image_kernels.h"
-#include "../cuda/kernels.h"
-#include "../cuda/knn_kernels.h"
+#include "../../cuda/image_kernels.h"
+#include "../../cuda/kernels.h"
+#include "../../cuda/knn_kernels.h"
 #include "fake_driver.h"
 
 enum { H = 16, W = 20, TALL = 64, HUGE_BATCH = 1 << 28 };

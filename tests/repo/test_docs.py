@@ -174,7 +174,7 @@ def test_facts_of_the_readme():
     (standard,) = re.findall(r"'c_std=(\w+)'", meson)
     assert f"**{standard.upper()}**" in line
 
-    (glibc,) = re.findall(r"HIGHEST_GLIBC = \((\d+), (\d+)\)", read("tests/test_symbols.py"))
+    (glibc,) = re.findall(r"HIGHEST_GLIBC = \((\d+), (\d+)\)", read("tests/repo/test_symbols.py"))
     assert f"**Linux x86-64, glibc {'.'.join(glibc)}+**" in line
 
     (targets,) = re.findall(r"^ +gpu_targets = \[(.*?)\]", read("cuda/meson.build"), flags=re.M)
