@@ -55,7 +55,7 @@ fn render(scene: &Gaussians, width: usize, height: usize) -> gsplat_c::Result<Rg
         .sh(Tensor::new(&scene.sh, [scene.means.len(), coefficients, 3])?)
         .sh_degree(scene.sh_degree as i32)
         .pixel_last()
-        .render(
+        .rasterize(
             &Context::new(Device::Cpu)?,
             Outputs::new(TensorMut::new(&mut pixels, [height, width, 3])?),
         )?;

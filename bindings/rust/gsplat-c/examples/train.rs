@@ -79,7 +79,7 @@ struct Trainer {
     gradient: Gaussians,
     moments: [Gaussians; 2],
     image: Vec<f32>,
-    by_image: Vec<f32>,
+    grad_image: Vec<f32>,
 }
 
 impl Trainer {
@@ -87,8 +87,8 @@ impl Trainer {
         let zeros = || Gaussians::zeros(values.means.len());
         let [gradient, first, second] = [zeros(), zeros(), zeros()];
         let image = vec![0.0; 3 * HEIGHT * WIDTH];
-        let by_image = image.clone();
-        Self { context, values, gradient, moments: [first, second], image, by_image }
+        let grad_image = image.clone();
+        Self { context, values, gradient, moments: [first, second], image, grad_image }
     }
 
     /// One step towards the target; returns the loss before it.
@@ -102,11 +102,11 @@ impl Trainer {
             .l1(0.8)
             .ssim(0.2)
             .loss(&mut loss)
-            .grad_image(TensorMut::new(&mut self.by_image, IMAGE)?)
+            .grad_image(TensorMut::new(&mut self.grad_image, IMAGE)?)
             .run(&self.context)?;
 
-        let by_image = Tensor::new(&self.by_image, IMAGE)?;
-        let gradients = self.gradient.as_gradients().by_color(by_image);
+        let grad_image = Tensor::new(&self.grad_image, IMAGE)?;
+        let gradients = self.gradient.as_gradients().grad_color(grad_image);
         scene.backward(&self.context, &saved, gradients)?;
         self.adam(step)?;
         Ok(loss)

@@ -65,7 +65,7 @@ impl<'a, M: Memory> Adam<'a, M> {
             visible: views.of(&self.visible),
             ..Default::default()
         };
-        start.inner.call(|api, context| {
+        start.inner.call("Adam::run", |api, context| {
             // SAFETY: descriptors and views live during the call; the memory behind them as
             // long as `M` says.
             unsafe { (api.gsc_adam_step)(context, &args, start.stream) }

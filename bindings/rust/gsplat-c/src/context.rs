@@ -161,7 +161,7 @@ impl ContextBuilder {
             ..Default::default()
         };
         let mut raw = ptr::null_mut();
-        let created = checked(api, |api| {
+        let created = checked(api, "Context::new", |api| {
             // SAFETY: the descriptor and the place for the result live during the call.
             unsafe { (api.gsc_context_create)(&desc, &mut raw) }
         });
@@ -170,7 +170,7 @@ impl ContextBuilder {
         }
         created?;
         let raw = NonNull::new(raw)
-            .ok_or_else(|| Error::new(ErrorKind::Internal, "context_create: no context"))?;
+            .ok_or_else(|| Error::new(ErrorKind::Internal, "Context::new: no context"))?;
         let mut inner =
             Inner { api, raw, device: self.device, log, primary: None, scopes: Mutex::default() };
         if let Device::Cuda(_) = self.device {
@@ -189,23 +189,23 @@ impl fmt::Debug for ContextBuilder {
     }
 }
 
-/// A device with its threads or its compiled kernels; what every operation runs on.
+/// A device with its threads or its compiled kernels, which every operation runs on.
 ///
-/// It keeps no tensor.  A clone is the same context, which goes with its last clone and the
-/// last [`Saved`](crate::Saved) of it.  Threads may share one: operations write to what they
-/// borrow uniquely, so no two write the same memory.
+/// It keeps no tensor.  A clone is the same context, which is freed with its last clone and its
+/// last [`Saved`](crate::Saved).  Threads may share one: operations write only to what they borrow
+/// uniquely, so no two write the same memory.
 #[derive(Clone)]
 pub struct Context {
     pub(crate) inner: Arc<Inner>,
 }
 
 impl Context {
-    /// A context with the default choices.
+    /// A context with default options.
     pub fn new(device: Device) -> Result<Self> {
         Self::builder(device).build()
     }
 
-    /// A context with choices.
+    /// A builder for a context with options.
     pub fn builder(device: Device) -> ContextBuilder {
         ContextBuilder { device, library: None, threads: 0, flags: 0, log: None }
     }
@@ -215,15 +215,15 @@ impl Context {
         self.inner.device
     }
 
-    /// The library that it is of.
+    /// The library that it belongs to.
     pub fn library(&self) -> Library {
         Library { api: self.inner.api }
     }
 
-    /// The largest sizes that the operations take.
+    /// The largest sizes that operations accept.
     pub fn limits(&self) -> Result<Limits> {
         let mut raw = sys::gsc_limits::default();
-        self.inner.call(|api, context| {
+        self.inner.call("Context::limits", |api, context| {
             // SAFETY: a context and a descriptor that live during the call.
             unsafe { (api.gsc_context_limits)(context, &mut raw) }
         })?;
@@ -245,17 +245,17 @@ impl fmt::Debug for Context {
     }
 }
 
-/// What [`Context::limits`] tells: the most of each.
+/// The largest sizes that operations accept, from [`Context::limits`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
     /// Gaussians of a scene.
     pub gaussians: i64,
-    /// Pairs of a tile and a Gaussian.
+    /// Intersections of Gaussians and tiles.
     pub intersections: i64,
-    /// Pixels of all images of a call.
+    /// Pixels of all images in a call.
     pub pixels: i64,
-    /// Cameras of a call.
+    /// Cameras in a call.
     pub cameras: i64,
     /// Channels of colours.
     pub channels: i32,
@@ -290,12 +290,14 @@ impl fmt::Debug for Inner {
 }
 
 impl Inner {
-    /// Makes a call on the context and tells what it logged.
+    /// Makes a call on the context for `name`, the function that the user called, and delivers what
+    /// it logged.
     pub fn call(
         &self,
+        name: &str,
         function: impl FnOnce(&sys::Api, *mut sys::gsc_context) -> sys::gsc_status,
     ) -> Result<()> {
-        let result = checked(self.api, |api| function(api, self.raw.as_ptr()));
+        let result = checked(self.api, name, |api| function(api, self.raw.as_ptr()));
         if let Some(log) = &self.log {
             log.deliver();
         }
@@ -310,13 +312,14 @@ impl Drop for Inner {
     }
 }
 
-/// A failure's message is of the thread: it is read before anything else is called.
+/// The message of a failure belongs to the thread: it is read before anything else is called.
 pub(crate) fn checked(
     api: &sys::Api,
+    name: &str,
     function: impl FnOnce(&sys::Api) -> sys::gsc_status,
 ) -> Result<()> {
     match function(api) {
         sys::GSC_OK => Ok(()),
-        status => Err(Error::last(api, status)),
+        status => Err(Error::last(api, status, name)),
     }
 }

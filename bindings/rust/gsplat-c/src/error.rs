@@ -1,9 +1,9 @@
-//! What went wrong.
+//! Errors.
 
 use gsplat_c_sys as sys;
 use std::{ffi::CStr, fmt};
 
-/// The result of everything that can fail here.
+/// The result of every function that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// A failure: its kind, and a message that names the function, the tensor, what came and what
@@ -17,7 +17,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// let mut mean2 = [0.0f32; 10];
 /// let error = Knn::new(&points).mean2(&mut mean2).run(&context).unwrap_err();
 /// assert_eq!(error.kind(), ErrorKind::Shape);
-/// assert_eq!(error.to_string(), "knn: points is [10, 4], expected [N, 3]");
+/// assert_eq!(error.to_string(), "Knn::run: points is [10, 4], expected [N, 3]");
 /// # Ok::<(), gsplat_c::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,21 +37,24 @@ impl Error {
         self
     }
 
-    /// The failure of a call that this thread has just made.
-    pub(crate) fn last(api: &sys::Api, status: sys::gsc_status) -> Self {
+    /// The failure of the call that this thread has just made for `function`, whose name replaces
+    /// the C function's in the message.
+    pub(crate) fn last(api: &sys::Api, status: sys::gsc_status, function: &str) -> Self {
         // SAFETY: a string that lives until this thread's next failure; copied here.
-        let message = unsafe { CStr::from_ptr((api.gsc_last_error)()) }.to_string_lossy();
+        let text = unsafe { CStr::from_ptr((api.gsc_last_error)()) }.to_string_lossy();
+        let reason = text.split_once(": ").map_or(&*text, |(_, reason)| reason);
+        let message = format!("{function}: {reason}");
         // SAFETY: it takes nothing.
         let cuda = unsafe { (api.gsc_last_error_cuda)() };
         Self::new(ErrorKind::of(status), message).with_cuda(cuda)
     }
 
-    /// What kind of failure it is.
+    /// The kind of failure.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// The driver's code (`CUresult`), if the CUDA driver had one to tell.
+    /// The CUDA driver's code (`CUresult`), if the driver reported one.
     pub fn cuda_code(&self) -> Option<i32> {
         (self.cuda != 0).then_some(self.cuda)
     }
@@ -90,17 +93,17 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// Something required is missing, or a value is out of its range.
+    /// A required argument is missing, or a value is out of range.
     InvalidArgument = GSC_ERROR_INVALID_ARGUMENT,
-    /// A tensor has another shape than is expected.
+    /// A tensor has an unexpected shape.
     Shape = GSC_ERROR_SHAPE,
-    /// A tensor has another type of elements than is expected.
+    /// A tensor has an unexpected element type.
     DataType = GSC_ERROR_DTYPE,
     /// A tensor is not dense and row-major, or misaligned.
     Layout = GSC_ERROR_LAYOUT,
     /// A tensor, or a call, is not on the context's device.
     Device = GSC_ERROR_DEVICE,
-    /// The library is of another version than this crate needs.
+    /// The library has a version that this crate cannot use.
     Abi = GSC_ERROR_ABI,
     /// Valid, but not in this build of the library or not on this device.
     Unsupported = GSC_ERROR_UNSUPPORTED,
@@ -118,8 +121,8 @@ kinds! {
     Cuda = GSC_ERROR_CUDA,
     /// A size is beyond [`Context::limits`](crate::Context::limits).
     Overflow = GSC_ERROR_OVERFLOW,
-    /// A saved state is of another call or context, or damaged.
+    /// A saved state belongs to another call or context, or is damaged.
     State = GSC_ERROR_STATE,
-    /// The library found itself in error.
+    /// A bug in the library.
     Internal = GSC_ERROR_INTERNAL,
 }

@@ -54,8 +54,8 @@ pub struct Ssim<'a, M: Memory = Host> {
     target: Option<Tensor<'a, M>>,
     map: Option<TensorMut<'a, M>>,
     mean: Option<TensorMut<'a, M>>,
-    by_map: Option<Tensor<'a, M>>,
-    by_mean: Option<Tensor<'a, M>>,
+    grad_map: Option<Tensor<'a, M>>,
+    grad_mean: Option<Tensor<'a, M>>,
     grad_image: Option<TensorMut<'a, M>>,
     grad_target: Option<TensorMut<'a, M>>,
 }
@@ -78,27 +78,32 @@ impl<'a, M: Memory> Ssim<'a, M> {
         map: TensorMut<'a, M>,
         /// Written by [`run`](Self::run): the mean, a scalar or `[1]`.
         mean: TensorMut<'a, M>,
-        /// Read by [`backward`](Self::backward): the derivative by the map.
-        by_map: Tensor<'a, M>,
-        /// Read by [`backward`](Self::backward), instead: the derivative by the mean.
-        by_mean: Tensor<'a, M>,
-        /// Written by [`backward`](Self::backward): the gradient by the image.
+        /// Read by [`backward`](Self::backward): the derivative with respect to the map.
+        grad_map: Tensor<'a, M>,
+        /// Read by [`backward`](Self::backward), instead: the derivative with respect to the mean.
+        grad_mean: Tensor<'a, M>,
+        /// Written by [`backward`](Self::backward): the gradient with respect to the image.
         grad_image: TensorMut<'a, M>,
-        /// Written by [`backward`](Self::backward): the gradient by the target.
+        /// Written by [`backward`](Self::backward): the gradient with respect to the target.
         grad_target: TensorMut<'a, M>,
     }
 
     /// The similarity.
     pub fn run<Q: Queue<Memory = M>>(self, queue: &Q) -> Result<()> {
-        self.call(&queue.begin()?, |api| api.gsc_ssim_forward)
+        self.call("Ssim::run", &queue.begin()?, |api| api.gsc_ssim_forward)
     }
 
     /// Its gradients.
     pub fn backward<Q: Queue<Memory = M>>(self, queue: &Q) -> Result<()> {
-        self.call(&queue.begin()?, |api| api.gsc_ssim_backward)
+        self.call("Ssim::backward", &queue.begin()?, |api| api.gsc_ssim_backward)
     }
 
-    fn call(&self, start: &Start<'_>, function: fn(&sys::Api) -> Function) -> Result<()> {
+    fn call(
+        &self,
+        name: &str,
+        start: &Start<'_>,
+        function: fn(&sys::Api) -> Function,
+    ) -> Result<()> {
         let views = Views::new();
         let args = sys::gsc_ssim_args {
             flags: self.window.flags(),
@@ -110,13 +115,13 @@ impl<'a, M: Memory> Ssim<'a, M> {
             target: views.of(&self.target),
             map: views.of(&self.map),
             mean: views.of(&self.mean),
-            grad_map: views.of(&self.by_map),
-            grad_mean: views.of(&self.by_mean),
+            grad_map: views.of(&self.grad_map),
+            grad_mean: views.of(&self.grad_mean),
             grad_image: views.of(&self.grad_image),
             grad_target: views.of(&self.grad_target),
             ..Default::default()
         };
-        start.inner.call(|api, context| {
+        start.inner.call(name, |api, context| {
             // SAFETY: descriptor and views live during the call; the memory behind them as
             // long as `M` says.
             unsafe { function(api)(context, &args, start.stream) }
@@ -155,7 +160,7 @@ pub struct ImageLoss<'a, M: Memory = Host> {
     l1: f32,
     l2: f32,
     ssim: f32,
-    by_loss: f32,
+    grad_loss: f32,
     image: Option<Tensor<'a, M>>,
     target: Option<Tensor<'a, M>>,
     mask: Option<Tensor<'a, M>>,
@@ -181,8 +186,8 @@ impl<'a, M: Memory> ImageLoss<'a, M> {
         l2: f32,
         /// Weight of 1 - SSIM; 0.2 in 3DGS training.
         ssim: f32,
-        /// The derivative by the loss, which scales the gradient; 0: 1.
-        by_loss: f32,
+        /// The upstream gradient, which scales the result; 0: 1.
+        grad_loss: f32,
     }
 
     setters! {
@@ -192,7 +197,7 @@ impl<'a, M: Memory> ImageLoss<'a, M> {
         loss: TensorMut<'a, M>,
         /// `[3]`: mean absolute and mean squared difference, mean SSIM.
         parts: TensorMut<'a, M>,
-        /// The gradient by the image, shaped as it is.
+        /// The gradient with respect to the image, with its shape.
         grad_image: TensorMut<'a, M>,
     }
 
@@ -209,7 +214,7 @@ impl<'a, M: Memory> ImageLoss<'a, M> {
             l1_weight: self.l1,
             l2_weight: self.l2,
             ssim_weight: self.ssim,
-            grad_scale: self.by_loss,
+            grad_scale: self.grad_loss,
             image: views.of(&self.image),
             target: views.of(&self.target),
             mask: views.of(&self.mask),
@@ -218,7 +223,7 @@ impl<'a, M: Memory> ImageLoss<'a, M> {
             grad_image: views.of(&self.grad_image),
             ..Default::default()
         };
-        start.inner.call(|api, context| {
+        start.inner.call("ImageLoss::run", |api, context| {
             // SAFETY: descriptor and views live during the call; the memory behind them as
             // long as `M` says.
             unsafe { (api.gsc_image_loss)(context, &args, start.stream) }

@@ -72,7 +72,7 @@ impl<'a, M: Memory> Knn<'a, M> {
             mean2: views.of(&self.mean2),
             ..Default::default()
         };
-        start.inner.call(|api, context| {
+        start.inner.call("Knn::run", |api, context| {
             // SAFETY: descriptor and views live during the call; the memory behind them as
             // long as `M` says.
             unsafe { (api.gsc_knn)(context, &args, start.stream) }

@@ -21,13 +21,13 @@
 //! let mut image = vec![0.0f32; 3 * 48 * 64];
 //! let saved = scene.forward(&context, Outputs::new(TensorMut::new(&mut image, [3, 48, 64])?))?;
 //!
-//! // A loss of half the sum of squares: its gradient by the image is the image.
-//! let mut by_means = vec![[0.0f32; 3]; 2];
+//! // A loss of half the sum of squares: its gradient with respect to the image is the image.
+//! let mut grad_means = vec![[0.0f32; 3]; 2];
 //! let gradients = Gradients::new()
-//!     .by_color(gsplat_c::Tensor::new(&image, [3, 48, 64])?)
-//!     .means(&mut by_means);
+//!     .grad_color(gsplat_c::Tensor::new(&image, [3, 48, 64])?)
+//!     .means(&mut grad_means);
 //! scene.backward(&context, &saved, gradients)?;
-//! assert!(by_means[0][2] < 0.0); // nearer is larger, and brighter
+//! assert!(grad_means[0][2] < 0.0); // nearer is larger, and brighter
 //! # Ok::<(), gsplat_c::Error>(())
 //! ```
 //!

@@ -71,21 +71,21 @@ impl Library {
         static_text(unsafe { (self.api.gsc_build_info_json)() })
     }
 
-    /// How many CUDA devices can be used: 0 on a machine without a driver.
+    /// The number of usable CUDA devices: 0 on a machine without a driver.
     pub fn cuda_devices(&self) -> Result<u32> {
         let mut count = 0;
-        checked(self.api, |api| {
+        checked(self.api, "Library::cuda_devices", |api| {
             // SAFETY: the place for the result lives during the call.
             unsafe { (api.gsc_device_count)(sys::kDLCUDA, &mut count) }
         })?;
         Ok(u32::try_from(count).unwrap_or(0))
     }
 
-    /// What is known of a device, as JSON.
+    /// A description of a device, as JSON.
     pub fn device_report(&self, device: Device) -> Result<String> {
         let mut size = 0;
         let ask = |buffer: *mut c_char, size: &mut usize| {
-            checked(self.api, |api| {
+            checked(self.api, "Library::device_report", |api| {
                 // SAFETY: null, or a buffer of `size` bytes.
                 unsafe { (api.gsc_device_report_json)(device.raw(), buffer, size) }
             })
@@ -98,7 +98,7 @@ impl Library {
     }
 }
 
-/// What the library says of itself is ASCII.
+/// The library's own texts are ASCII.
 fn static_text(text: *const c_char) -> &'static str {
     // SAFETY: callers pass static strings.
     unsafe { CStr::from_ptr(text) }.to_str().unwrap_or("")

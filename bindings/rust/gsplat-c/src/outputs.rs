@@ -1,13 +1,13 @@
-//! What the rasterizer is to fill: images, numbers of each Gaussian, gradients.
+//! What the rasterizer writes: images, values for each Gaussian, gradients.
 
 use crate::builder::{Views, flags, setters};
 use crate::tensor::{Host, Memory};
 use crate::{Tensor, TensorMut};
 use gsplat_c_sys as sys;
 
-/// Where the images and the numbers of each Gaussian go.  Only what is given is computed.
+/// Where the images and the values for each Gaussian go.  Only what is given is computed.
 #[derive(Debug, Default)]
-#[must_use = "outputs are filled by Scene::render or Scene::forward"]
+#[must_use = "outputs are filled by Scene::rasterize or Scene::forward"]
 pub struct Outputs<'a, M: Memory = Host> {
     color: Option<TensorMut<'a, M>>,
     alpha: Option<TensorMut<'a, M>>,
@@ -27,16 +27,16 @@ pub struct Outputs<'a, M: Memory = Host> {
 }
 
 impl<'a, M: Memory> Outputs<'a, M> {
-    /// The colour, `[C, channels, H, W]`, or `[C, H, W, channels]` of a
+    /// The colour, `[C, channels, H, W]`, or `[C, H, W, channels]` for a
     /// [`pixel_last`](crate::Scene::pixel_last) scene.
     pub fn new(color: impl Into<TensorMut<'a, M>>) -> Self {
         Self { color: Some(color.into()), ..Self::default() }
     }
 
     setters! {
-        /// `[C, H, W]`: how much each pixel is covered.
+        /// `[C, H, W]`: the opacity of each pixel, 1 - T.
         alpha: TensorMut<'a, M>,
-        /// `[C, H, W]`: sum of z α T; divided by alpha it is the mean depth.
+        /// `[C, H, W]`: sum of z α T; divide by alpha for the mean depth.
         depth: TensorMut<'a, M>,
         /// `[C, H, W]`: sum of α T / z.
         inv_depth: TensorMut<'a, M>,
@@ -86,15 +86,16 @@ impl<'a, M: Memory> Outputs<'a, M> {
     }
 }
 
-/// Derivatives of a loss by the outputs, which are given, and by the scene, which are wanted.
+/// Gradients of a loss: with respect to the outputs, which are given, and with respect to the scene,
+/// which are computed.
 #[derive(Debug, Default)]
 #[must_use = "gradients are filled by Scene::backward"]
 pub struct Gradients<'a, M: Memory = Host> {
     pub(crate) flags: u32,
-    by_color: Option<Tensor<'a, M>>,
-    by_alpha: Option<Tensor<'a, M>>,
-    by_depth: Option<Tensor<'a, M>>,
-    by_inv_depth: Option<Tensor<'a, M>>,
+    grad_color: Option<Tensor<'a, M>>,
+    grad_alpha: Option<Tensor<'a, M>>,
+    grad_depth: Option<Tensor<'a, M>>,
+    grad_inv_depth: Option<Tensor<'a, M>>,
     means: Option<TensorMut<'a, M>>,
     opacities: Option<TensorMut<'a, M>>,
     scales: Option<TensorMut<'a, M>>,
@@ -111,21 +112,21 @@ pub struct Gradients<'a, M: Memory = Host> {
 }
 
 impl<'a, M: Memory> Gradients<'a, M> {
-    /// Nothing given, nothing wanted.
+    /// No gradients yet.
     pub fn new() -> Self {
         Self::default()
     }
 
     setters! {
-        /// Given: by the colour, shaped as it is.
-        by_color: Tensor<'a, M>,
-        /// Given: by alpha.
-        by_alpha: Tensor<'a, M>,
-        /// Given: by depth.
-        by_depth: Tensor<'a, M>,
-        /// Given: by inverse depth.
-        by_inv_depth: Tensor<'a, M>,
-        /// `[N, 3]`, summed over cameras as those of all tensors of Gaussians are.
+        /// In: with respect to the colour, with its shape.
+        grad_color: Tensor<'a, M>,
+        /// In: with respect to alpha.
+        grad_alpha: Tensor<'a, M>,
+        /// In: with respect to depth.
+        grad_depth: Tensor<'a, M>,
+        /// In: with respect to inverse depth.
+        grad_inv_depth: Tensor<'a, M>,
+        /// `[N, 3]`; like all gradients of Gaussians it is summed over cameras.
         means: TensorMut<'a, M>,
         /// `[N]` or `[N, 1]`.
         opacities: TensorMut<'a, M>,
@@ -141,13 +142,13 @@ impl<'a, M: Memory> Gradients<'a, M> {
         sh: TensorMut<'a, M>,
         /// `[N, 1, 3]`.
         sh_dc: TensorMut<'a, M>,
-        /// `[C, N, 2]` or `[C, N, 3]` (the third is 0): by the projected centre.
+        /// `[C, N, 2]` or `[C, N, 3]` (the third is 0): with respect to the projected centre.
         means2d: TensorMut<'a, M>,
-        /// The same, a sum over pixels of absolute values.
+        /// The same, summing absolute values over pixels.
         means2d_abs: TensorMut<'a, M>,
         /// `[C, 4, 4]`, stored as the scene's; the last row is zero.
         view: TensorMut<'a, M>,
-        /// `[C, 3]`; if the scene has no position its part is in `view`.
+        /// `[C, 3]`; without a position in the scene, its part is in `view`.
         position: TensorMut<'a, M>,
         /// Shaped as the scene's.
         background: TensorMut<'a, M>,
@@ -156,16 +157,16 @@ impl<'a, M: Memory> Gradients<'a, M> {
     flags! {
         /// Adds to the gradients instead of overwriting them.
         accumulate: GSC_RASTER_GRAD_ADD,
-        /// Those of `means2d` in units of half the image, as 3DGS training expects them.
+        /// Gradients of `means2d` in units of half the image, as 3DGS training expects.
         half_images: GSC_RASTER_GRAD2D_NDC,
     }
 
     pub(crate) fn descriptor<'v>(&'v self, views: &Views<'v>) -> sys::gsc_raster_grads {
         sys::gsc_raster_grads {
-            color: views.of(&self.by_color),
-            alpha: views.of(&self.by_alpha),
-            depth: views.of(&self.by_depth),
-            inv_depth: views.of(&self.by_inv_depth),
+            color: views.of(&self.grad_color),
+            alpha: views.of(&self.grad_alpha),
+            depth: views.of(&self.grad_depth),
+            inv_depth: views.of(&self.grad_inv_depth),
             means: views.of(&self.means),
             opacities: views.of(&self.opacities),
             scales: views.of(&self.scales),

@@ -1,4 +1,4 @@
-//! What operations run on.
+//! Contexts and scopes, which operations run on.
 
 use crate::context::Inner;
 use crate::{Context, Device, Error, ErrorKind, Host, Memory, OnDevice, Result, Scope};
@@ -6,7 +6,7 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::Arc;
 
-/// Where and how a call is made.
+/// The context, stream and scope of a call.
 pub struct Start<'q> {
     pub(crate) inner: &'q Arc<Inner>,
     pub(crate) stream: *mut c_void,
@@ -17,10 +17,10 @@ pub trait Begin {
     fn begin(&self) -> Result<Start<'_>>;
 }
 
-/// What operations run on: a [`Context`] of the CPU, where they are done when the call
-/// returns, or a [`Scope`] of a CUDA context, where they are queued.
+/// What operations run on: a CPU [`Context`], where they are done when the call returns, or a
+/// [`Scope`] of a CUDA context, where they are queued.
 pub trait Queue: Begin {
-    /// Where the tensors of its operations are.
+    /// Where its operations have their tensors.
     type Memory: Memory;
 }
 
@@ -56,14 +56,14 @@ impl<'scope> Queue for Scope<'scope, '_> {
 }
 
 impl Start<'_> {
-    /// Fails if a state is of a scope on another stream that may still be writing it.
+    /// Fails if the state belongs to another scope that may still be writing it.
     pub(crate) fn refuse_unfinished(&self, made_in: Option<u64>) -> Result<()> {
         let open = |id: &u64| self.inner.scopes().open.contains(id);
         match made_in.filter(|_| made_in != self.scope).filter(open) {
             None => Ok(()),
             Some(_) => Err(Error::new(
                 ErrorKind::State,
-                "raster_backward: saved is of a scope that is not over",
+                "Scene::backward: saved belongs to a scope that has not ended",
             )),
         }
     }

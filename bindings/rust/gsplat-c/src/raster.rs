@@ -9,10 +9,10 @@ use gsplat_c_sys as sys;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-/// Gaussians and the cameras that see them: what is rendered.
+/// Gaussians and the cameras that see them.
 ///
 /// N Gaussians, C cameras; every `[C, ..]` may drop C when it is 1.  Cameras look along +z, x to
-/// the right, y down.  Required are `view`, `intrinsics` or `projection`, `means`, `opacities`,
+/// the right, y down.  Required: `view`, `intrinsics` or `projection`, `means`, `opacities`,
 /// `scales` and `rotations` or `covariances`, and `colors` or `sh`.
 ///
 /// Two numeric conventions: exact, the default, where every gradient is the derivative of the
@@ -33,12 +33,12 @@ use std::sync::Arc;
 ///     .colors(&[[1.0f32, 0.5, 0.0]]);
 /// let context = Context::new(Device::Cpu)?;
 /// let outputs = Outputs::new(TensorMut::new(&mut image, [3, height, width])?);
-/// scene.render(&context, outputs)?;
+/// scene.rasterize(&context, outputs)?;
 /// assert!(image[24 * width + 32] > 0.8); // red, in the middle
 /// # Ok::<(), gsplat_c::Error>(())
 /// ```
 ///
-/// A scene borrows its tensors, outputs are borrowed for the call:
+/// A scene borrows its tensors; a call borrows its outputs:
 ///
 /// ```compile_fail,E0505
 /// # use gsplat_c::*;
@@ -55,10 +55,10 @@ use std::sync::Arc;
 /// ```compile_fail,E0502
 /// # use gsplat_c::*;
 /// let mut means = vec![[0.0f32; 3]; 10];
-/// let gradients: Gradients = Gradients::new().by_color(&means).means(&mut means);
+/// let gradients: Gradients = Gradients::new().grad_color(&means).means(&mut means);
 /// ```
 #[derive(Clone, Debug, Default)]
-#[must_use = "a scene does nothing until it is rendered"]
+#[must_use = "a scene does nothing until it is rasterized"]
 pub struct Scene<'a, M: Memory = Host> {
     flags: u32,
     width: i32,
@@ -95,7 +95,7 @@ impl<'a, M: Memory> Scene<'a, M> {
     }
 
     setters! {
-        /// `[C, 4, 4]`: world to camera, column by column unless
+        /// `[C, 4, 4]`: world to camera, column-major unless
         /// [`view_row_major`](Self::view_row_major).
         view: CameraTensor<'a, M>,
         /// `[C, 4]`: fx, fy, cx, cy in pixels.  Or `projection`.
@@ -124,7 +124,7 @@ impl<'a, M: Memory> Scene<'a, M> {
         /// `[N, K, 3]`, K at least `(sh_degree + 1)²`: coefficients of spherical harmonics,
         /// instead of `colors`: `max(0, 0.5 + sum)`.
         sh: Tensor<'a, M>,
-        /// `[N, 1, 3]`: the first coefficients by themselves, `sh` being `[N, K - 1, 3]` then.
+        /// `[N, 1, 3]`: the first coefficients; `sh` is then `[N, K - 1, 3]`.
         sh_dc: Tensor<'a, M>,
     }
 
@@ -152,26 +152,30 @@ impl<'a, M: Memory> Scene<'a, M> {
     }
 
     flags! {
-        /// Scales opacities by what the screen-space filter takes away.
+        /// Compensates opacities for the screen-space filter.
         antialias: GSC_RASTER_ANTIALIAS,
-        /// Says that every Gaussian is between the planes; one that is not is an error.
+        /// Promises that every Gaussian lies between the planes; one that does not is an error.
         prefiltered: GSC_RASTER_PREFILTERED,
-        /// `view`, `projection` and the gradient by `view` are stored row by row.
+        /// `view`, `projection` and the gradient with respect to `view` are row-major.
         view_row_major: GSC_RASTER_VIEW_ROW_MAJOR,
         /// Colour and its gradient are `[C, H, W, channels]`.
         pixel_last: GSC_RASTER_PIXEL_LAST,
-        /// Computes what the original 3DGS rasterizer does, for scenes that were trained with it.
+        /// Computes what the original 3DGS rasterizer computes, for scenes trained with it.
         compat_3dgs: GSC_RASTER_COMPAT_3DGS,
-        /// Gradients are bitwise reproducible on CUDA devices, as everything else always is.
+        /// Makes gradients bitwise reproducible on CUDA devices, as everything else always is.
         deterministic: GSC_RASTER_DETERMINISTIC,
     }
 
-    /// Renders, and keeps nothing for gradients.
-    pub fn render<Q: Queue<Memory = M>>(&self, queue: &Q, outputs: Outputs<'_, M>) -> Result<()> {
-        self.run_forward(&queue.begin()?, &outputs, None)
+    /// Rasterizes, and keeps nothing for gradients.
+    pub fn rasterize<Q: Queue<Memory = M>>(
+        &self,
+        queue: &Q,
+        outputs: Outputs<'_, M>,
+    ) -> Result<()> {
+        self.run_forward("Scene::rasterize", &queue.begin()?, &outputs, None)
     }
 
-    /// Renders, and keeps what [`backward`](Self::backward) needs.
+    /// Rasterizes, and keeps what [`backward`](Self::backward) needs.
     pub fn forward<Q: Queue<Memory = M>>(
         &self,
         queue: &Q,
@@ -179,15 +183,16 @@ impl<'a, M: Memory> Scene<'a, M> {
     ) -> Result<Saved> {
         let start = queue.begin()?;
         let mut raw = ptr::null_mut();
-        self.run_forward(&start, &outputs, Some(&mut raw))?;
+        self.run_forward("Scene::forward", &start, &outputs, Some(&mut raw))?;
         let raw = NonNull::new(raw).ok_or_else(|| {
-            crate::Error::new(crate::ErrorKind::Internal, "rasterize: no saved state")
+            crate::Error::new(crate::ErrorKind::Internal, "Scene::forward: no saved state")
         })?;
         Ok(Saved { context: Arc::clone(start.inner), raw, scope: start.scope })
     }
 
     fn run_forward(
         &self,
+        name: &str,
         start: &Start<'_>,
         outputs: &Outputs<'_, M>,
         saved: Option<&mut *mut sys::gsc_raster_saved>,
@@ -199,15 +204,15 @@ impl<'a, M: Memory> Scene<'a, M> {
         }
         let outputs = outputs.descriptor(&views);
         let saved = saved.map_or(ptr::null_mut(), ptr::from_mut);
-        start.inner.call(|api, context| {
+        start.inner.call(name, |api, context| {
             // SAFETY: descriptors and views live during the call; the memory behind them as
             // long as `M` says.
             unsafe { (api.gsc_rasterize)(context, &args, &outputs, saved, start.stream) }
         })
     }
 
-    /// Gradients of a loss, from its derivatives by the outputs.  The scene must be the one
-    /// that `saved` is of.
+    /// Gradients of a loss, from its derivatives with respect to the outputs.  The scene must be the
+    /// one that `saved` belongs to.
     pub fn backward<Q: Queue<Memory = M>>(
         &self,
         queue: &Q,
@@ -221,15 +226,15 @@ impl<'a, M: Memory> Scene<'a, M> {
         let mut args = self.descriptor(&views);
         args.flags |= gradients.flags;
         let grads = gradients.descriptor(&views);
-        start.inner.call(|api, context| {
+        start.inner.call("Scene::backward", |api, context| {
             let saved = saved.raw.as_ptr();
             // SAFETY: as for forward; the state is of this context.
             unsafe { (api.gsc_rasterize_backward)(context, &args, saved, &grads, start.stream) }
         })
     }
 
-    /// `visible`, `[C, N]` of `bool` or `u8`: whether each mean lies between the planes.  Of the
-    /// scene only `view`, `means` and the planes are read.
+    /// `visible`, `[C, N]` of `bool` or `u8`: whether each mean lies between the planes.  Reads only
+    /// `view`, `means` and the planes of the scene.
     pub fn mark_visible<'v, Q: Queue<Memory = M>>(
         &self,
         queue: &Q,
@@ -243,7 +248,7 @@ impl<'a, M: Memory> Scene<'a, M> {
         let views = Views::new();
         let args = self.descriptor(&views);
         let visible = views.of(&visible);
-        start.inner.call(|api, context| {
+        start.inner.call("Scene::mark_visible", |api, context| {
             // SAFETY: as for forward.
             unsafe { (api.gsc_mark_visible)(context, &args, visible, start.stream) }
         })
@@ -282,7 +287,7 @@ impl<'a, M: Memory> Scene<'a, M> {
     }
 }
 
-/// What [`Scene::forward`] leaves for [`Scene::backward`], in memory of the context.
+/// What [`Scene::forward`] keeps for [`Scene::backward`], in the context's memory.
 ///
 /// It may be kept, sent to another thread, and used for any number of gradients.
 #[derive(Debug)]
@@ -299,12 +304,12 @@ unsafe impl Send for Saved {}
 unsafe impl Sync for Saved {}
 
 impl Saved {
-    /// A state is of one context.
+    /// A state belongs to one context.
     fn refuse_other_context(&self, inner: &Arc<Inner>) -> Result<()> {
         if Arc::ptr_eq(&self.context, inner) {
             return Ok(());
         }
-        let message = "raster_backward: saved is of another context";
+        let message = "Scene::backward: saved belongs to another context";
         Err(crate::Error::new(crate::ErrorKind::State, message))
     }
 }

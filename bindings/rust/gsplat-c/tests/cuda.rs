@@ -68,18 +68,18 @@ fn on_cpu() -> Result<Results> {
     let scene = scene([0, 1, 2, 3, 4].map(|i| Tensor::new(&data[i], [N, COLUMNS[i]]).unwrap()));
     let grey = vec![0.5f32; FLOATS];
     let mut image = vec![0.0f32; FLOATS];
-    let mut by_image = vec![0.0f32; FLOATS];
-    let mut by_means = vec![0.0f32; 3 * N];
+    let mut grad_image = vec![0.0f32; FLOATS];
+    let mut grad_means = vec![0.0f32; 3 * N];
     let saved = scene.forward(&context, Outputs::new(TensorMut::new(&mut image, SHAPE)?))?;
     ImageLoss::new(Tensor::new(&image, SHAPE)?, Tensor::new(&grey, SHAPE)?)
         .l2(1000.0)
-        .grad_image(TensorMut::new(&mut by_image, SHAPE)?)
+        .grad_image(TensorMut::new(&mut grad_image, SHAPE)?)
         .run(&context)?;
     let gradients = Gradients::new()
-        .by_color(Tensor::new(&by_image, SHAPE)?)
-        .means(TensorMut::new(&mut by_means, [N, 3])?);
+        .grad_color(Tensor::new(&grad_image, SHAPE)?)
+        .means(TensorMut::new(&mut grad_means, [N, 3])?);
     scene.backward(&context, &saved, gradients)?;
-    Ok((image, by_means))
+    Ok((image, grad_means))
 }
 
 /// The same in one scope.
@@ -88,22 +88,22 @@ fn on_cuda(stream: &Arc<CudaStream>) -> Result<Results> {
     let data = gaussians().map(|values| stream.clone_htod(&values).unwrap());
     let grey = stream.clone_htod(&vec![0.5f32; FLOATS])?;
     let mut image = stream.alloc_zeros::<f32>(FLOATS)?;
-    let mut by_image = stream.alloc_zeros::<f32>(FLOATS)?;
-    let mut by_means = stream.alloc_zeros::<f32>(3 * N)?;
+    let mut grad_image = stream.alloc_zeros::<f32>(FLOATS)?;
+    let mut grad_means = stream.alloc_zeros::<f32>(3 * N)?;
     context.scope(stream, |scope| {
         let scene = scene([0, 1, 2, 3, 4].map(|i| scope.read(&data[i], [N, COLUMNS[i]]).unwrap()));
         let mut image = scope.write(&mut image, SHAPE)?;
-        let mut by_image = scope.write(&mut by_image, SHAPE)?;
-        let mut by_means = scope.write(&mut by_means, [N, 3])?;
+        let mut grad_image = scope.write(&mut grad_image, SHAPE)?;
+        let mut grad_means = scope.write(&mut grad_means, [N, 3])?;
         let saved = scene.forward(scope, Outputs::new(&mut image))?;
         ImageLoss::new(&image, scope.read(&grey, SHAPE)?)
             .l2(1000.0)
-            .grad_image(&mut by_image)
+            .grad_image(&mut grad_image)
             .run(scope)?;
-        let gradients = Gradients::new().by_color(&by_image).means(&mut by_means);
+        let gradients = Gradients::new().grad_color(&grad_image).means(&mut grad_means);
         scene.backward(scope, &saved, gradients)
     })?;
-    Ok((stream.clone_dtoh(&image)?, stream.clone_dtoh(&by_means)?))
+    Ok((stream.clone_dtoh(&image)?, stream.clone_dtoh(&grad_means)?))
 }
 
 /// Relative L2 distance.

@@ -63,7 +63,7 @@ const MEANS: [[f32; 3]; 3] = [[0.0, 0.0, 4.0], [0.5, -0.3, 5.0], [-0.4, 0.2, 3.0
 fn rendered(context: &Context) -> Vec<f32> {
     let mut image = vec![f32::NAN; FLOATS];
     let outputs = Outputs::new(TensorMut::new(&mut image, SIZE).unwrap());
-    scene(&MEANS).render(context, outputs).unwrap();
+    scene(&MEANS).rasterize(context, outputs).unwrap();
     image
 }
 
@@ -118,7 +118,7 @@ fn errors_are_of_their_kind() {
     let mut image = vec![0.0f32; FLOATS];
     let mut kind = |change: fn(Scene<'static>) -> Scene<'static>| {
         let outputs = Outputs::new(TensorMut::new(&mut image, SIZE).unwrap());
-        change(scene(&MEANS)).render(&context, outputs).unwrap_err().kind()
+        change(scene(&MEANS)).rasterize(&context, outputs).unwrap_err().kind()
     };
     assert_eq!(kind(|scene| scene.scales(&[[0.1f32; 4]; 3])), ErrorKind::Shape);
     assert_eq!(kind(|scene| scene.opacities(&[1i32; 3])), ErrorKind::DataType);
@@ -154,10 +154,10 @@ fn saved_states_outlive_their_context_and_threads() {
     let outputs = Outputs::new(TensorMut::new(&mut image, SIZE).unwrap());
     let saved = scene(&MEANS).forward(&context, outputs).unwrap();
     let gradient = |context: &Context| {
-        let mut by_means = [[f32::NAN; 3]; 3];
+        let mut grad_means = [[f32::NAN; 3]; 3];
         let gradients =
-            Gradients::new().by_color(Tensor::new(&image, SIZE).unwrap()).means(&mut by_means);
-        scene(&MEANS).backward(context, &saved, gradients).map(|()| by_means)
+            Gradients::new().grad_color(Tensor::new(&image, SIZE).unwrap()).means(&mut grad_means);
+        scene(&MEANS).backward(context, &saved, gradients).map(|()| grad_means)
     };
     let first = gradient(&context).unwrap();
     assert!(first.as_flattened().iter().all(|v| v.is_finite() && *v != 0.0));
@@ -179,16 +179,16 @@ fn gradients_accumulate() {
     let mut image = vec![0.0f32; FLOATS];
     let outputs = Outputs::new(TensorMut::new(&mut image, SIZE).unwrap());
     let saved = scene(&MEANS).forward(&context, outputs).unwrap();
-    let mut by_colors = [[0.0f32; 3]; 3];
-    let run = |by_colors: &mut [[f32; 3]; 3]| {
-        let given = Gradients::new().by_color(Tensor::new(&image, SIZE).unwrap());
-        let gradients = given.colors(by_colors).accumulate();
+    let mut grad_colors = [[0.0f32; 3]; 3];
+    let run = |grad_colors: &mut [[f32; 3]; 3]| {
+        let given = Gradients::new().grad_color(Tensor::new(&image, SIZE).unwrap());
+        let gradients = given.colors(grad_colors).accumulate();
         scene(&MEANS).backward(&context, &saved, gradients).unwrap();
     };
-    run(&mut by_colors);
-    let once = by_colors;
-    run(&mut by_colors);
-    assert_eq!(by_colors, once.map(|row| row.map(|v| 2.0 * v)));
+    run(&mut grad_colors);
+    let once = grad_colors;
+    run(&mut grad_colors);
+    assert_eq!(grad_colors, once.map(|row| row.map(|v| 2.0 * v)));
 }
 
 #[test]
@@ -360,7 +360,7 @@ mod arrays {
         let view = Array2::<f32>::eye(4);
         let mut image = Array3::<f32>::from_elem(SIZE, f32::NAN);
         let scene = scene(&MEANS).means(&means).view(&view);
-        scene.render(&cpu(), Outputs::new(&mut image)).unwrap();
+        scene.rasterize(&cpu(), Outputs::new(&mut image)).unwrap();
         assert_eq!(image.into_raw_vec_and_offset().0, rendered(&cpu()));
     }
 

@@ -26,7 +26,7 @@ impl Fake {
         static ALONE: Mutex<()> = Mutex::new(());
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(path) = env::var_os("GSC_CUDA_LIBRARY") else {
-            eprintln!("skipped: GSC_CUDA_LIBRARY does not name the fake driver");
+            eprintln!("skipped: GSC_CUDA_LIBRARY does not name the mock driver");
             return None;
         };
         let path = CString::new(path.into_encoded_bytes()).unwrap();
@@ -184,9 +184,9 @@ impl Frame {
         scope: &'scope Scope<'scope, '_>,
         saved: Option<&Saved>,
     ) -> gsplat_c::Result<Saved> {
-        let [means, scales, rotations, opacities, colors, image, by_means] = &mut self.0;
+        let [means, scales, rotations, opacities, colors, image, grad_means] = &mut self.0;
         let mut image = scope.write(image, [3, 16, 16])?;
-        let mut by_means = scope.write(by_means, [100, 3])?;
+        let mut grad_means = scope.write(grad_means, [100, 3])?;
         let scene = Scene::new(16, 16)
             .view(&IDENTITY) // on the host
             .intrinsics(&[9.0f32, 9.0, 8.0, 8.0])
@@ -196,7 +196,7 @@ impl Frame {
             .opacities(scope.read(opacities, [100])?)
             .colors(scope.read(colors, [100, 3])?);
         if let Some(saved) = saved {
-            let gradients = Gradients::new().by_color(&image).means(&mut by_means);
+            let gradients = Gradients::new().grad_color(&image).means(&mut grad_means);
             scene.backward(scope, saved, gradients)?;
         }
         scene.forward(scope, Outputs::new(&mut image))
@@ -227,7 +227,10 @@ fn a_state_of_an_open_scope_is_for_that_scope() {
             let inner = context.scope(stream(6), |inner| second.run(inner, Some(&saved)));
             let error = inner.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::State);
-            assert_eq!(error.to_string(), "raster_backward: saved is of a scope that is not over");
+            assert_eq!(
+                error.to_string(),
+                "Scene::backward: saved belongs to a scope that has not ended"
+            );
             third.run(outer, Some(&saved)).map(drop)
         })
         .unwrap();
@@ -362,7 +365,7 @@ fn listeners_are_told_after_the_call_and_may_call_the_library() {
         .unwrap();
     let first = messages.lock().unwrap()[0].clone();
     assert_eq!(first.0, LogLevel::Info);
-    assert!(first.1.starts_with("context_create: cuda:0"), "{}", first.1);
+    assert!(first.1.starts_with("Context::new: cuda:0"), "{}", first.1);
     drop(context);
     assert_eq!(Arc::strong_count(&messages), 1, "the listener went with its context");
 }

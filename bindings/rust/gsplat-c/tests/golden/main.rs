@@ -149,7 +149,7 @@ fn similarity() {
         let ssim = || Ssim::new(image.tensor(), target.tensor()).window(window);
         let (mut mean, mut gradient) = (f32::NAN, image.unwritten());
         ssim().mean(&mut mean).run(&context).unwrap();
-        ssim().by_mean(&1.0f32).grad_image(gradient.tensor_mut()).backward(&context).unwrap();
+        ssim().grad_mean(&1.0f32).grad_image(gradient.tensor_mut()).backward(&context).unwrap();
         let off = (mean - case.array("out_value").values[0]).abs();
         // Recorded gradients of flat images are rounding noise.
         let flat = case.name.contains("flat");

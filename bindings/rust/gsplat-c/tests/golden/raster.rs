@@ -186,21 +186,21 @@ impl Case {
     fn gsplat_upstream(&self) -> Arrays {
         let given = self.array("in_grad_render_colors");
         let channels = given.shape[3] - usize::from(self.has_depth());
-        let mut by_alpha = self.array("in_grad_render_alphas").column(0);
+        let mut grad_alpha = self.array("in_grad_render_alphas").column(0);
         let mut upstream = Arrays::from([("color", given.columns(0..channels))]);
         if self.has_depth() {
-            let mut by_depth = given.column(channels);
+            let mut grad_depth = given.column(channels);
             if self.depth_is_mean() {
                 let recorded = self.gsplat_outputs();
                 let (alpha, depth) = (&recorded["alpha"], &recorded["depth"]);
                 let divided = |value: f32, by: f32| if by > 0.0 { value / by } else { 0.0 };
                 let mean = depth.map(alpha, divided);
-                by_depth = by_depth.map(alpha, divided);
-                by_alpha = by_alpha.map(&by_depth.map(&mean, |g, m| g * m), |a, b| a - b);
+                grad_depth = grad_depth.map(alpha, divided);
+                grad_alpha = grad_alpha.map(&grad_depth.map(&mean, |g, m| g * m), |a, b| a - b);
             }
-            upstream.insert("depth", by_depth);
+            upstream.insert("depth", grad_depth);
         }
-        upstream.insert("alpha", by_alpha);
+        upstream.insert("alpha", grad_alpha);
         upstream
     }
 
@@ -260,10 +260,10 @@ pub fn with_output<'a>(outputs: Outputs<'a>, name: &str, to: TensorMut<'a>) -> O
 /// Everything given.
 pub fn given<'a>(upstream: &'a Arrays) -> Gradients<'a> {
     upstream.iter().fold(Gradients::new(), |gradients, (&name, array)| match name {
-        "color" => gradients.by_color(array.tensor()),
-        "alpha" => gradients.by_alpha(array.tensor()),
-        "depth" => gradients.by_depth(array.tensor()),
-        "inv_depth" => gradients.by_inv_depth(array.tensor()),
+        "color" => gradients.grad_color(array.tensor()),
+        "alpha" => gradients.grad_alpha(array.tensor()),
+        "depth" => gradients.grad_depth(array.tensor()),
+        "inv_depth" => gradients.grad_inv_depth(array.tensor()),
         other => panic!("no image is called {other}"),
     })
 }
