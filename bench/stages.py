@@ -37,31 +37,33 @@ STAGES = (
     Stage("camera", "begin write"),
     # The means of all, the rest of the geometry of the visible; radii.
     Stage("project", "project mark_visible", "(12 + 4) * n + 32 * v"),
-    # Geometry and SH in, a record with its depth, place and gates (57 bytes) out.
+    # Geometry and SH in, a record with its depth, place and clamped channels (57 bytes) out.
     Stage("records", "records", "(44 + 12 * k + 57) * v", "400 * v"),
     # Keys and positions of 4 bytes: read for the digits' counts, then three passes of 9
-    # bits, the first of which makes the positions.  With more than 65536 bins their keys
+    # bits, the first of which makes the positions.  With more than 65536 tiles their keys
     # are sorted by the same kernel.
     Stage("depth sort", "sort", "(4 + 3 * 16 - 4) * v"),
     # Records in depth order in; keys of 2 bytes and values of 4 out, and the keys again.
-    Stage("bin lists", "emit find_bins order_bins count_bins sum_bins plan_bands",
+    Stage("tile lists", "emit find_tiles order_tiles count_tiles sum_tiles plan_bands",
           "(4 + 48) * v + (6 + 2) * m"),
     # Keys of 2 bytes, values of 4: the counts, then two passes.
-    Stage("bin sort", "sort16", "(2 + 2 * 12) * m"),
+    Stage("tile sort", "sort16", "(2 + 2 * 12) * m"),
     # Lists and records in; colour, transmittance and last entry out.  25 operations a pair.
     Stage("blend", "blend blend_depths blend_any", "48 * v + 4 * m + 20 * p", "25 * a"),
     Stage("statistics", "weight_scale finish_statistics", "8 * n"),
     # Sums of 12 floats a visible Gaussian, begun at zero.
-    Stage("clear sums", "clear_records", "48 * v"),
+    Stage("clear sums", "clear_sums", "48 * v"),
     # Blend's memory, read, and sums that are added to.  45 operations a pair.
-    Stage("unblend", "unblend unblend_depths unblend_absolute unblend_largest unblend_fixed "
-          "unblend_all_largest unblend_all_fixed unblend_any unblend_any_largest "
-          "unblend_any_fixed", "(48 + 96) * v + 4 * m + 20 * p", "45 * a"),
+    Stage("blend backward", "blend_backward blend_backward_depths blend_backward_absolute "
+          "blend_backward_largest blend_backward_fixed blend_backward_all_largest "
+          "blend_backward_all_fixed blend_backward_any blend_backward_any_largest "
+          "blend_backward_any_fixed", "(48 + 96) * v + 4 * m + 20 * p", "45 * a"),
     Stage("finish sums", "finish_sums finish_colors"),
     # Geometry, SH and sums of the visible in; gradients of all and of the 2D means out.
-    Stage("unproject", "unproject", "(44 + 12 * k + 48) * v + (44 + 12 * k + 8) * n"),
+    Stage("project backward", "project_backward",
+          "(44 + 12 * k + 48) * v + (44 + 12 * k + 8) * n"),
     # Parameters and both moments of the visible in and out, and sums in; no gradient.
-    Stage("unproject + Adam", "unproject_step", "(24 * (11 + 3 * k) + 48) * v"),
+    Stage("project backward + Adam", "project_backward_step", "(24 * (11 + 3 * k) + 48) * v"),
     Stage("camera gradients", "camera_grad background_grad"),
     # 4 fields, 2 directions, w taps, 2 operations, and 40 to make a value of them.
     Stage("SSIM value", "ssim", "8 * e", "(4 * 2 * w * 2 + 40) * e"),
@@ -77,7 +79,7 @@ STAGES = (
           "(12 + 12 + 12 + 4 + 12 + 16) * c"),
     # 63 bits are seven passes of 9.
     Stage("kNN sort", "sort64", "(8 + 7 * 24) * c"),
-    Stage("kNN crowds", "knn_find_crowds knn_order_crowds", "8 * c"),
+    Stage("kNN clusters", "knn_find_clusters knn_order_clusters", "8 * c"),
     # Leaves in, one value of each point out; bound by instructions, not by this.
     Stage("kNN search", "knn_3 knn_8 knn_any", "(16 + 4) * c"),
 )

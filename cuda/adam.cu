@@ -19,7 +19,7 @@ extern "C" __global__ void __launch_bounds__(GSC__ADAM_BLOCK)
     while (blockIdx.x >= args.groups[index].block_end) ++index;
     const gsc__gpu_adam_group &group = args.groups[index];
     const uint32_t block = blockIdx.x - (index > 0 ? args.groups[index - 1].block_end : 0);
-    const int64_t first = (int64_t)block * GSC__ADAM_PIECE + threadIdx.x * ELEMENTS;
+    const int64_t first = (int64_t)block * GSC__ADAM_CHUNK + threadIdx.x * ELEMENTS;
     const int64_t end = min(first + ELEMENTS, group.count);
     if (group.vectors && first + ELEMENTS <= group.count) {
         float4 p = *(const float4 *)(group.parameter + first);
@@ -95,9 +95,9 @@ static __device__ __forceinline__ void step_elements(const gsc__gpu_adam_columns
 #pragma unroll
     for (uint32_t b = 0; b < BATCH; ++b) {
         const uint32_t i = min(at + 32 * b, total - 1);
-        /* Exact: neither i nor the width is above GSC__ADAM_ROOM. */
+        /* Exact: neither i nor the width is above GSC__ADAM_CAPACITY. */
         const uint32_t slot = __umulhi(2 * i, columns.reciprocal);
-        /* 32 bits hold it: a row that is wider than GSC__ADAM_ROOM is alone, row 0. */
+        /* 32 bits hold it: a row that is wider than GSC__ADAM_CAPACITY is alone, row 0. */
         places[b] = base + rows[slot] * (uint32_t)columns.row_size + (i - slot * columns.width);
         p[b] = parameter[places[b]];
         m[b] = moment1[places[b]];

@@ -5,10 +5,10 @@
 #include "../src/math/real.h"
 
 #define GSC__ADAM_BLOCK 256
-#define GSC__ADAM_PIECE 1024 /* elements of a block, four to a thread */
-#define GSC__ADAM_GROUPS 16  /* that one launch takes */
-#define GSC__ADAM_ROWS 128   /* of a block at most, where visible ones are stepped */
-#define GSC__ADAM_ROOM 8192  /* elements that a block has of them at most */
+#define GSC__ADAM_CHUNK 1024    /* elements of a block, four to a thread */
+#define GSC__ADAM_GROUPS 16     /* that one launch takes */
+#define GSC__ADAM_ROWS 128      /* of a block at most, where visible ones are stepped */
+#define GSC__ADAM_CAPACITY 8192 /* elements that a block has of them at most */
 
 /* What is the same for all elements of a group. */
 typedef struct gsc__gpu_adam_constants {
@@ -35,7 +35,7 @@ typedef struct gsc_k_adam {
     int32_t count; /* of groups */
 } gsc_k_adam;
 
-/* Neighbouring columns of a group: all of them, or GSC__ADAM_ROOM and a rest if it is wider. */
+/* Neighbouring columns of a group: all of them, or GSC__ADAM_CAPACITY and a rest if it is wider. */
 typedef struct gsc__gpu_adam_columns {
     float *parameter, *moment1, *moment2; /* [rows, row_size], from the first column on */
     const float *gradient;
@@ -52,7 +52,7 @@ typedef struct gsc_k_adam_rows {
     int64_t rows;
     int32_t visible_bytes; /* of an element */
     uint32_t count;        /* of columns */
-    uint32_t block_rows;   /* at most GSC__ADAM_ROWS; 1 if a group is wider than GSC__ADAM_ROOM */
+    uint32_t block_rows; /* at most GSC__ADAM_ROWS; 1 if a group is wider than GSC__ADAM_CAPACITY */
     uint32_t slices;
 } gsc_k_adam_rows;
 

@@ -1,7 +1,7 @@
 /* Forward blending of three colour channels, with depth and inverse depth if wanted. */
 #include "walk.cuh"
 
-/* In place of a threshold this float, whose bits count list entries, marks a pixel that
+/* In place of a threshold this float, whose bits count list intersections, marks a pixel that
  * has stopped (or is outside the image): no exponent reaches it. */
 #define STOPPED 0x60000000
 
@@ -22,7 +22,7 @@ begin_pixels(const gsc_k_blend &args, const gsc__place &place, pixel_sums<rows, 
     }
 }
 
-/* The record at `from` for the lane's pixels.  code: the bits of a stop at this entry. */
+/* The record at `from` for the lane's pixels.  code: the bits of a stop at this intersection. */
 template <int rows, bool depths>
 static __device__ __forceinline__ void blend_record(uint32_t from, const gsc__place &place,
                                                     int32_t code, pixel_sums<rows, depths> &p) {
@@ -95,13 +95,13 @@ static __device__ __forceinline__ void blend(const gsc_k_blend &args, const gsc_
     const gsc__gpu_frame &frame = args.frame;
     pixel_sums<rows, depths> p;
     begin_pixels(args, place, p);
-    /* Slot 31 - j holds entry j of a batch, so that the highest bit comes first. */
+    /* Slot 31 - j holds intersection j of a batch, so that the highest bit comes first. */
     const uint32_t own = 31 - gsc__lane(), length = list.length;
     const uint32_t lane_bytes = gsc__lane() * RECORD_BYTES;
-    uint32_t now = own < length ? __ldg(list.entries + own) : 0;
+    uint32_t now = own < length ? __ldg(list.intersections + own) : 0;
     if (own < length) gsc__stage_record(stage + lane_bytes, frame.records + now);
     gsc__copy_commit();
-    uint32_t ahead = 32 + own < length ? __ldg(list.entries + 32 + own) : 0;
+    uint32_t ahead = 32 + own < length ? __ldg(list.intersections + 32 + own) : 0;
     uint32_t buffer = 0;
     bool block_alive = true;
     for (uint32_t first = 0; first < length; first += 32, buffer = BATCH_BYTES - buffer) {
@@ -111,7 +111,7 @@ static __device__ __forceinline__ void blend(const gsc_k_blend &args, const gsc_
         if (first + 32 + own < length)
             gsc__stage_record(stage + BATCH_BYTES - buffer + lane_bytes, frame.records + now);
         gsc__copy_commit();
-        if (first + 64 + own < length) ahead = __ldg(list.entries + first + 64 + own);
+        if (first + 64 + own < length) ahead = __ldg(list.intersections + first + 64 + own);
         gsc__copy_wait<1>();
         const uint32_t records = stage + buffer, record = records + lane_bytes;
         const float4 a = gsc__load_shared(record), b = gsc__load_shared(record + 16);

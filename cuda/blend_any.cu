@@ -6,7 +6,7 @@
 #include "device.cuh"
 
 #define GROUP 8
-#define BLOCK 256
+#define BLOCK GSC__BLEND_ANY_BLOCK
 
 typedef struct stage {
     float4 geometry[BLOCK]; /* mean x, mean y, r00, r01 */
@@ -111,26 +111,26 @@ static __device__ void write_pixel(const gsc_k_blend &args, const pixel &p, int3
     if (args.median_depth) args.median_depth[p.at] = s.median;
 }
 
-extern "C" __global__ void __launch_bounds__(BLOCK)
+extern "C" __global__ void __launch_bounds__(GSC__BLEND_ANY_BLOCK)
     gsc_blend_any(const __grid_constant__ gsc_k_blend args) {
     gsc__begin_kernel();
     __shared__ stage s;
     const gsc__gpu_grid &grid = args.grid;
     const gsc__gpu_band band = gsc__band_of(args.band, grid, args.capacity);
-    const uint32_t across = (1u << grid.shift_x) / 16, tiles = across * ((1u << grid.shift_y) / 16);
-    if (blockIdx.x / tiles >= band.end - band.begin) return;
-    const uint32_t bin = gsc__bin_of(args.frame, grid, blockIdx.x / tiles);
-    const uint32_t part = blockIdx.x % tiles;
+    const uint32_t across = (1u << grid.shift_x) / 16, parts = across * ((1u << grid.shift_y) / 16);
+    if (blockIdx.x / parts >= band.end - band.begin) return;
+    const uint32_t tile = gsc__tile_of(args.frame, grid, blockIdx.x / parts);
+    const uint32_t part = blockIdx.x % parts;
     pixel p;
-    p.x = (int32_t)((bin % grid.bins_x) << grid.shift_x) + (int32_t)(part % across) * 16 +
+    p.x = (int32_t)((tile % grid.tiles_x) << grid.shift_x) + (int32_t)(part % across) * 16 +
           (int32_t)(threadIdx.x & 15);
-    p.y = (int32_t)((bin / grid.bins_x) << grid.shift_y) + (int32_t)(part / across) * 16 +
+    p.y = (int32_t)((tile / grid.tiles_x) << grid.shift_y) + (int32_t)(part / across) * 16 +
           (int32_t)(threadIdx.x >> 4);
     p.inside = p.x < grid.width && p.y < grid.height;
     p.at = (int64_t)p.y * grid.width + p.x;
     uint64_t begin;
     uint32_t length;
-    gsc__list_range(args.frame, band, bin, &begin, &length);
+    gsc__list_range(args.frame, band, tile, &begin, &length);
     const uint32_t *list = args.lists + begin;
     const bool wants = args.touched || args.weight_count || args.weight_sum || args.weight_blend ||
                        args.weight_distance;
@@ -154,37 +154,4 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
         if (p.inside) write_pixel(args, p, channel, out);
         __syncthreads();
     }
-}
-
-/* The power of two that makes the largest pixel weight a number of 40 bits; one block. */
-extern "C" __global__ void __launch_bounds__(1024)
-    gsc_weight_scale(const __grid_constant__ gsc_k_weight_scale args) {
-    gsc__begin_kernel();
-    __shared__ uint32_t largest;
-    if (threadIdx.x == 0) largest = 0;
-    __syncthreads();
-    uint32_t own = 0;
-    for (int64_t i = threadIdx.x; i < args.pixels; i += 1024) {
-        float w = fabsf(args.pixel_weights[i]);
-        if (gsc__finite(w)) own = max(own, __float_as_uint(w));
-    }
-    atomicMax(&largest, own);
-    __syncthreads();
-    if (threadIdx.x) return;
-    int exponent = (int)(largest >> 23) - 127;
-    *args.scale = exp2f((float)(30 - exponent));
-}
-
-extern "C" __global__ void __launch_bounds__(256)
-    gsc_finish_statistics(const __grid_constant__ gsc_k_finish_statistics args) {
-    gsc__begin_kernel();
-    const int64_t i = (int64_t)blockIdx.x * 256 + threadIdx.x;
-    if (i >= args.gaussians) return;
-    if (args.weight_sum)
-        args.weight_sum[i] = (float)((double)(int64_t)args.fixed_sum[i] / *args.weight_scale);
-    if (args.weight_blend)
-        args.weight_blend[i] = (float)((double)(int64_t)args.fixed_blend[i] / GSC__BLEND_SCALE);
-    if (args.weight_distance)
-        args.weight_distance[i] =
-            (float)((double)(int64_t)args.fixed_distance[i] / GSC__DISTANCE_SCALE);
 }

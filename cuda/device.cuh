@@ -84,7 +84,7 @@ static __device__ __forceinline__ uint64_t gsc__look_back(uint64_t *states, uint
  * bounded where it becomes an address. */
 static __device__ __forceinline__ uint32_t gsc__record_of(const gsc__gpu_frame &frame,
                                                           uint32_t index) {
-    return min(index, frame.room - 1); /* without room every list is empty */
+    return min(index, frame.record_capacity - 1); /* without room every list is empty */
 }
 static __device__ __forceinline__ uint32_t gsc__gaussian_of(const gsc__gpu_frame &frame,
                                                             uint32_t record) {
@@ -95,29 +95,30 @@ static __device__ __forceinline__ gsc__gpu_band gsc__band_of(const gsc__gpu_band
                                                              const gsc__gpu_grid &grid,
                                                              uint32_t capacity) {
     gsc__gpu_band band = *from;
-    band.end = min(band.end, (uint32_t)grid.bins);
+    band.end = min(band.end, (uint32_t)grid.tiles);
     band.begin = min(band.begin, band.end);
-    band.entries = min(band.entries, capacity);
+    band.intersections = min(band.intersections, capacity);
     return band;
 }
-static __device__ __forceinline__ uint32_t gsc__bin_of(const gsc__gpu_frame &frame,
-                                                       const gsc__gpu_grid &grid, uint32_t number) {
-    return min(frame.bin_order[number], (uint32_t)grid.bins - 1);
+static __device__ __forceinline__ uint32_t gsc__tile_of(const gsc__gpu_frame &frame,
+                                                        const gsc__gpu_grid &grid,
+                                                        uint32_t number) {
+    return min(frame.tile_order[number], (uint32_t)grid.tiles - 1);
 }
 
-/* Where a bin's list begins in the band's, and how long it is. */
+/* Where a tile's list begins in the band's, and how long it is. */
 static __device__ __forceinline__ void gsc__list_range(const gsc__gpu_frame &frame,
-                                                       const gsc__gpu_band &band, uint32_t bin,
+                                                       const gsc__gpu_band &band, uint32_t tile,
                                                        uint64_t *begin, uint32_t *length) {
-    const uint64_t base = frame.offsets[band.begin], entries = band.entries;
-    *begin = min(frame.offsets[bin] - base, entries);
-    const uint64_t end = min(frame.offsets[bin + 1] - base, entries);
+    const uint64_t base = frame.offsets[band.begin], intersections = band.intersections;
+    *begin = min(frame.offsets[tile] - base, intersections);
+    const uint64_t end = min(frame.offsets[tile + 1] - base, intersections);
     *length = end > *begin ? (uint32_t)(end - *begin) : 0;
 }
 
 /* A frame that there is no room for has fewer records than visible Gaussians. */
 static __device__ __forceinline__ uint32_t gsc__record_count(const gsc__gpu_frame &frame) {
-    return min(frame.header->visible, frame.room);
+    return min(frame.header->visible, frame.record_capacity);
 }
 
 /* By a record's rgb[2]: a NaN marks what must not be drawn. */

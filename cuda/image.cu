@@ -30,7 +30,7 @@ static __device__ __forceinline__ void add_points(const gsc_k_image_points &args
                                                   double *sums) {
     const int y = at / args.width, x = at - y * args.width;
     const int64_t mask = gsc__offset(args.weight, b, c, y, x);
-    float first[count], second[count], by_x[count], absolute = 0.0f, square = 0.0f;
+    float first[count], second[count], grad_x[count], absolute = 0.0f, square = 0.0f;
     load_pixels<count>(args.image, gsc__offset(args.image, b, c, y, x), first);
     load_pixels<count>(args.target, gsc__offset(args.target, b, c, y, x), second);
 #pragma unroll
@@ -41,16 +41,17 @@ static __device__ __forceinline__ void add_points(const gsc_k_image_points &args
         if (args.weight.data) weight = gsc__weight(args.weight, mask + k * args.weight.strides[3]);
         absolute += weight * fabsf(d);
         square += weight * (d * d);
-        by_x[k] = weight * (upstream[0] * sign + 2.0f * upstream[1] * d);
+        grad_x[k] = weight * (upstream[0] * sign + 2.0f * upstream[1] * d);
     }
     sums[0] += absolute;
     sums[1] += square;
     if (!args.grad_image.data) return;
     float *to = (float *)args.grad_image.data + gsc__offset(args.grad_image, b, c, y, x);
     if (count == 4)
-        *(float4 *)to = make_float4(by_x[0], by_x[1 % count], by_x[2 % count], by_x[3 % count]);
+        *(float4 *)to =
+            make_float4(grad_x[0], grad_x[1 % count], grad_x[2 % count], grad_x[3 % count]);
     else
-        *to = by_x[0];
+        *to = grad_x[0];
 }
 
 extern "C" __global__ void __launch_bounds__(GSC__POINTS_BLOCK)
@@ -60,11 +61,11 @@ extern "C" __global__ void __launch_bounds__(GSC__POINTS_BLOCK)
     float upstream[GSC__IMAGE_SUMS];
     gsc__upstream(args.coefficients, args.device_shares ? *args.device_shares : args.shares, 1.0,
                   upstream);
-    const int plane = (int)(blockIdx.x / (uint32_t)args.pieces);
-    const int64_t first = (int64_t)(blockIdx.x % (uint32_t)args.pieces) * GSC__POINTS_PIECE;
+    const int plane = (int)(blockIdx.x / (uint32_t)args.chunks);
+    const int64_t first = (int64_t)(blockIdx.x % (uint32_t)args.chunks) * GSC__POINTS_CHUNK;
     const int b = plane / args.channels, c = plane - b * args.channels;
     const int64_t pixels = (int64_t)args.height * args.width;
-    const int count = (int)min(pixels - first, (int64_t)GSC__POINTS_PIECE);
+    const int count = (int)min(pixels - first, (int64_t)GSC__POINTS_CHUNK);
     double sums[2] = {0, 0};
     if (args.quads) {
 #pragma unroll 1
@@ -88,8 +89,8 @@ extern "C" __global__ void __launch_bounds__(GSC__MASK_BLOCK)
     gsc_mask_sums(const __grid_constant__ gsc_k_mask_sums args) {
     gsc__begin_kernel();
     __shared__ double warps[32];
-    const int b = (int)(blockIdx.x / (uint32_t)args.pieces);
-    const int first = (int)(blockIdx.x % (uint32_t)args.pieces) * GSC__MASK_ROWS;
+    const int b = (int)(blockIdx.x / (uint32_t)args.chunks);
+    const int first = (int)(blockIdx.x % (uint32_t)args.chunks) * GSC__MASK_ROWS;
     const int border = args.border;
     double pixels = 0, windows = 0;
     for (int y = first; y < first + GSC__MASK_ROWS && y < args.height; ++y) {
@@ -107,13 +108,13 @@ extern "C" __global__ void __launch_bounds__(GSC__MASK_BLOCK)
     if (threadIdx.x == 0) args.sums[blockIdx.x] = {pixels, windows};
 }
 
-extern "C" __global__ void __launch_bounds__(GSC__TOTAL_BLOCK)
+extern "C" __global__ void __launch_bounds__(GSC__MASK_TOTAL_BLOCK)
     gsc_mask_total(const __grid_constant__ gsc_k_mask_total args) {
     gsc__begin_kernel();
     __shared__ double warps[32];
     double pixels = 0, windows = 0;
 #pragma unroll 1
-    for (int64_t i = threadIdx.x; i < args.count; i += GSC__TOTAL_BLOCK) {
+    for (int64_t i = threadIdx.x; i < args.count; i += GSC__MASK_TOTAL_BLOCK) {
         pixels += args.sums[i].pixels;
         windows += args.sums[i].windows;
     }

@@ -56,11 +56,11 @@ typedef struct gsc_k_ssim {
     double *sums;                               /* [blocks, GSC__IMAGE_SUMS] or NULL */
 } gsc_k_ssim;
 
-/* What has no window; a block takes GSC__POINTS_PIECE pixels of a plane. */
+/* What has no window; a block takes GSC__POINTS_CHUNK pixels of a plane. */
 #define GSC__POINTS_BLOCK 256
-#define GSC__POINTS_PIECE 2048
+#define GSC__POINTS_CHUNK 2048
 typedef struct gsc_k_image_points {
-    int32_t channels, height, width, pieces; /* pieces of a plane */
+    int32_t channels, height, width, chunks; /* chunks of a plane */
     int32_t quads; /* four pixels from a multiple of four on are one load */
     gsc__gpu_pixels image, target, weight;
     double coefficients[GSC__IMAGE_SUMS];
@@ -75,12 +75,12 @@ typedef struct gsc_k_image_points {
 #define GSC__MASK_ROWS 4
 typedef struct gsc_k_mask_sums {
     gsc__gpu_pixels mask;
-    int32_t height, width, pieces, border;
-    gsc__gpu_image_totals *sums; /* [B, pieces] */
+    int32_t height, width, chunks, border;
+    gsc__gpu_image_totals *sums; /* [B, chunks] */
 } gsc_k_mask_sums;
 
 /* One block. */
-#define GSC__TOTAL_BLOCK 1024
+#define GSC__MASK_TOTAL_BLOCK 1024
 typedef struct gsc_k_mask_total {
     const gsc__gpu_image_totals *sums; /* [count] */
     int64_t count;

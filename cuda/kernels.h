@@ -35,23 +35,23 @@ typedef struct gsc__gpu_record {
 /* What project counts and later steps read instead of waiting for the host. */
 typedef struct gsc__gpu_header {
     uint64_t magic, layout;
-    uint64_t intersections; /* bin-Gaussian pairs of the frame */
+    uint64_t intersections; /* tile-Gaussian intersections of the frame */
     uint32_t visible;
     uint32_t outside; /* prefiltered points outside the planes */
 } gsc__gpu_header;
 
-/* Of a visible Gaussian: record, depth, place in the order, gates. */
+/* Of a visible Gaussian: record, depth, place in the order, unclamped. */
 #define GSC__RECORD_BYTES 57
 
-/* Gaussians come in pieces: a block of project takes one.  Neighbouring pieces are a group, so
- * that few words say where the visible ones of a piece begin among the records: the sums of the
- * groups before, and the marks of the pieces before in its own group. */
-#define GSC__PIECE 256
+/* Gaussians come in chunks: a block of project takes one.  Neighbouring chunks are a group, so
+ * that few words say where the visible ones of a chunk begin among the records: the sums of the
+ * groups before, and the marks of the chunks before in its own group. */
+#define GSC__CHUNK 256
 
-/* Bins [begin, end) whose lists are in memory at once; begin == end: nothing to do. */
+/* Tiles [begin, end) whose lists are in memory at once; begin == end: nothing to do. */
 typedef struct gsc__gpu_band {
     uint32_t begin, end;
-    uint32_t entries;
+    uint32_t intersections;
     uint32_t unused; /* 16 bytes are one load */
 } gsc__gpu_band;
 
@@ -60,43 +60,43 @@ typedef struct gsc__gpu_band {
 typedef struct gsc__gpu_frame {
     gsc__gpu_header *header;
     gsc__camera *camera;
-    uint32_t *seen;           /* [pieces, GSC__PIECE / 32] a bit per Gaussian: visible */
-    uint32_t *groups;         /* [groups] visible Gaussians of each group of pieces */
-    uint32_t group_shift;     /* 2^group_shift pieces are a group */
-    uint32_t *firsts;         /* [pieces + 1] visible Gaussians of the pieces before, or NULL */
-    uint64_t *offsets;        /* [bins + 1] of the bins' lists */
+    uint32_t *seen;           /* [chunks, GSC__CHUNK / 32] a bit per Gaussian: visible */
+    uint32_t *groups;         /* [groups] visible Gaussians of each group of chunks */
+    uint32_t group_shift;     /* 2^group_shift chunks are a group */
+    uint32_t *firsts;         /* [chunks + 1] visible Gaussians of the chunks before, or NULL */
+    uint64_t *offsets;        /* [tiles + 1] of the tiles' lists */
     float *final_t;           /* [H, W] or NULL */
-    uint32_t *walked;         /* [H, W] list entries that were looked at, or NULL */
+    uint32_t *walked;         /* [H, W] list intersections that were looked at, or NULL */
     uint32_t gaussians;       /* N */
-    uint32_t room;            /* records that there is memory for */
-    gsc__gpu_record *records; /* [room] the visible ones, in index order */
-    float *depths;            /* [room] */
-    uint32_t *order;          /* [room] records by depth, equal depths by index */
-    uint8_t *gates;           /* [room] SH channels above their clamp at zero, a bit each; or
-                                 NULL */
-    gsc__gpu_band *band;      /* the whole frame, if its lists are all there at once */
-    uint32_t *bin_order;      /* [bins + 1] see gsc_k_order_bins */
+    uint32_t record_capacity; /* records that there is memory for */
+    gsc__gpu_record *records; /* [record_capacity] the visible ones, in index order */
+    float *depths;            /* [record_capacity] */
+    uint32_t *order;          /* [record_capacity] records by depth, equal depths by index */
+    uint8_t *unclamped;   /* [record_capacity] SH channels above their clamp at zero, a bit each; or
+                         NULL */
+    gsc__gpu_band *band;  /* the whole frame, if its lists are all there at once */
+    uint32_t *tile_order; /* [tiles + 1] see gsc_k_order_tiles */
 } gsc__gpu_frame;
 
-/* Bins are 2^shift_x by 2^shift_y pixels, each a multiple of 16: list i is that of bin
- * (i % bins_x, i / bins_x). */
+/* Tiles are 2^shift_x by 2^shift_y pixels, each a multiple of 16: list i is that of tile
+ * (i % tiles_x, i / tiles_x). */
 typedef struct gsc__gpu_grid {
     int32_t width, height;
     int32_t shift_x, shift_y;
-    int32_t bins_x, bins_y, bins;
+    int32_t tiles_x, tiles_y, tiles;
 } gsc__gpu_grid;
 
-/* One thread: cuts the frame into bands of at most capacity entries.  One round takes the
+/* One thread: cuts the frame into bands of at most capacity intersections.  One round takes the
  * whole frame or nothing, and reads no offsets. */
 typedef struct gsc_k_plan_bands {
     gsc__gpu_frame frame;
     gsc__gpu_grid grid;
     uint32_t capacity, rounds;
-    gsc__gpu_band *bands;   /* [rounds] */
-    int64_t *overflow;      /* scalar or NULL: bytes needed if the frame is not drawn, else 0 */
-    int64_t record_bytes;   /* of the intersections, before the lists */
-    int32_t cameras, rooms; /* rooms for lists, each for the largest frame */
-    bool add;               /* not the first camera: overflow is the largest of all */
+    gsc__gpu_band *bands; /* [rounds] */
+    int64_t *overflow;    /* scalar or NULL: bytes needed if the frame is not drawn, else 0 */
+    int64_t record_bytes; /* of the intersections, before the lists */
+    int32_t cameras, list_slots; /* each for the lists of the largest frame */
+    bool add;                    /* not the first camera: overflow is the largest of all */
 } gsc_k_plan_bands;
 
 /* -------------------------------------------------------------------- project */
@@ -124,11 +124,11 @@ typedef struct gsc_k_begin {
     uint64_t magic, layout;
 } gsc_k_begin;
 
-/* A thread per Gaussian, a block per piece: which ones are visible, and how many bins they
- * reach.  Then a block per record_pieces pieces writes the records of the visible ones and
+/* A thread per Gaussian, a block per chunk: which ones are visible, and how many tiles they
+ * reach.  Then a block per record_chunks chunks writes the records of the visible ones and
  * where they begin, and one thread plans a frame of one round.  Both take the same arguments. */
 #define GSC__RECORD_BLOCK 128
-#define GSC__RECORD_PIECES 4
+#define GSC__RECORD_CHUNKS 4
 typedef struct gsc_k_project {
     gsc__gpu_frame frame;
     gsc__gpu_grid grid;
@@ -144,7 +144,7 @@ typedef struct gsc_k_project {
     const float *colors;                 /* [N, channels] or NULL */
     const float *sh;                     /* [N, sh_coefficients, 3] */
     const float *sh_dc;                  /* [N, 3] or NULL */
-    uint32_t record_pieces;              /* at most GSC__RECORD_PIECES: a block's */
+    uint32_t record_chunks;              /* at most GSC__RECORD_CHUNKS: a block's */
     gsc_k_plan_bands plan;               /* rounds other than 1: not by records */
     gsc__gpu_header *report;             /* on the host, or NULL: records copies the header to
                                             it, the magic number last */
@@ -158,7 +158,8 @@ typedef struct gsc_k_project {
     float *out_opacities; /* [N] */
 } gsc_k_project;
 
-/* visible: [N] bytes, by the planes alone. */
+/* Which Gaussians are between the near and far planes, a thread each. */
+#define GSC__MARK_BLOCK 256
 typedef struct gsc_k_mark_visible {
     gsc__gpu_camera_source source;
     int64_t gaussians;
@@ -166,80 +167,81 @@ typedef struct gsc_k_mark_visible {
     uint8_t *visible;   /* [N] */
 } gsc_k_mark_visible;
 
-/* ----------------------------------------------------------------------- bins */
+/* ----------------------------------------------------------------------- tiles */
 
-/* For a frame that goes by bands, whose offsets must be known before its lists: the bins
- * that each record reaches as +1 -1 marks along the rows of bins.  A block takes
- * GSC__COUNT_PIECE records and marks in shared memory if the bins are at most
- * GSC__COUNT_SHARED, so that crowded bins do not serialise the device. */
+/* For a frame that goes by bands, whose offsets must be known before its lists: the tiles
+ * that each record reaches as +1 -1 marks along the rows of tiles.  A block takes
+ * GSC__COUNT_CHUNK records and marks in shared memory if the tiles are at most
+ * GSC__COUNT_SHARED, so that crowded tiles do not serialise the device. */
 #define GSC__COUNT_BLOCK 128
-#define GSC__COUNT_PIECE 2048
+#define GSC__COUNT_CHUNK 2048
 #define GSC__COUNT_SHARED 16384
-typedef struct gsc_k_count_bins {
+typedef struct gsc_k_count_tiles {
     gsc__gpu_frame frame;
     gsc__gpu_grid grid;
-    int32_t *differences; /* [bins_y, bins_x + 1], zeroed */
-} gsc_k_count_bins;
+    int32_t *differences; /* [tiles_y, tiles_x + 1], zeroed */
+} gsc_k_count_tiles;
 
 /* One block: offsets from the differences. */
-typedef struct gsc_k_sum_bins {
+#define GSC__SUM_BLOCK 1024
+typedef struct gsc_k_sum_tiles {
     gsc__gpu_frame frame;
     gsc__gpu_grid grid;
-    const int32_t *differences; /* [bins_y, bins_x + 1] */
-} gsc_k_sum_bins;
+    const int32_t *differences; /* [tiles_y, tiles_x + 1] */
+} gsc_k_sum_tiles;
 
 /* Words that many blocks write to stand in cache lines of their own. */
-typedef struct gsc__gpu_order_board {
-    uint32_t ticket, line0[31];
-    uint32_t found, line1[31]; /* blocks whose keys are done, see gsc_k_find_bins */
-} gsc__gpu_order_board;
+typedef struct gsc__gpu_order_progress {
+    uint32_t next, line0[31];
+    uint32_t found, line1[31]; /* blocks whose keys are done, see gsc_k_find_tiles */
+} gsc__gpu_order_progress;
 
-/* The band's bins by falling list length, roughly, so that long lists start first, and behind
- * them the number of lists that are longer than the band's entries divided by long_lists, which
- * makes them at most so many.  Two blocks for each piece of GSC__ORDER_BLOCK bins. */
+/* The band's tiles by falling list length, roughly, so that long lists start first, and behind
+ * them the number of lists that are longer than the band's intersections divided by long_lists, which
+ * makes them at most so many.  Two blocks for each chunk of GSC__ORDER_BLOCK tiles. */
 #define GSC__ORDER_BLOCK 512
 #define GSC__ORDER_CLASSES 128 /* of lengths */
-typedef struct gsc_k_order_bins {
+typedef struct gsc_k_order_tiles {
     gsc__gpu_frame frame;
     gsc__gpu_grid grid;
     const gsc__gpu_band *band;
     uint32_t long_lists;
-    uint32_t pieces;             /* of all bins */
-    gsc__gpu_order_board *board; /* zeroed */
-    uint32_t *counts;            /* [pieces, GSC__ORDER_CLASSES] zeroed: a count + 1 */
-} gsc_k_order_bins;
+    uint32_t chunks;                   /* of all tiles */
+    gsc__gpu_order_progress *progress; /* zeroed */
+    uint32_t *counts;                  /* [chunks, GSC__ORDER_CLASSES] zeroed: a count + 1 */
+} gsc_k_order_tiles;
 
-/* For a frame whose lists are all there: a thread per GSC__FIND_KEYS keys finds the bins
- * that begin among them.  The blocks that start last order the bins, so the grid is those of
- * the keys and gsc_k_order_bins's. */
+/* For a frame whose lists are all there: a thread per GSC__FIND_KEYS keys finds the tiles
+ * that begin among them.  The blocks that start last order the tiles, so the grid is those of
+ * the keys and gsc_k_order_tiles's. */
 #define GSC__FIND_BLOCK GSC__ORDER_BLOCK
 #define GSC__FIND_KEYS 8
-typedef struct gsc_k_find_bins {
-    gsc_k_order_bins order;
+typedef struct gsc_k_find_tiles {
+    gsc_k_order_tiles order;
     const void *keys; /* [capacity] sorted, 16 or 32 bits */
     bool narrow;      /* 16 */
-} gsc_k_find_bins;
+} gsc_k_find_tiles;
 
-/* A thread per record in depth order: writes its entries of the band, behind those of
+/* A thread per record in depth order: writes its intersections of the band, behind those of
  * the records before it. */
 #define GSC__EMIT_BLOCK 128
 typedef struct gsc_k_emit {
     gsc__gpu_frame frame;
     gsc__gpu_grid grid;
     const gsc__gpu_band *band;
-    uint32_t *ticket; /* zeroed */
+    uint32_t *next;   /* zeroed */
     uint64_t *blocks; /* [blocks] look-back, zeroed */
-    void *keys;       /* [capacity] bins, counted from the band's first, 16 or 32 bits */
+    void *keys;       /* [capacity] tiles, counted from the band's first, 16 or 32 bits */
     bool narrow;      /* 16 */
     uint32_t *values; /* [capacity] records */
 } gsc_k_emit;
 
 /* ---------------------------------------------------------------------- blend */
 
-/* A warp owns 16x8 pixels, or 8x4 in bins of long lists; blocks of GSC__BLEND_BLOCK. */
-#ifndef GSC__BLEND_BLOCK
+/* A warp owns 16x8 pixels, or 8x4 in tiles of long lists; in the kernels for any number of
+ * channels a block owns 16x16 pixels. */
 #define GSC__BLEND_BLOCK 64
-#endif
+#define GSC__BLEND_ANY_BLOCK 256
 #define GSC__BLEND_RESIDENT 32 /* warps that a multiprocessor holds, about */
 typedef struct gsc_k_blend {
     gsc__gpu_frame frame;
@@ -266,6 +268,7 @@ typedef struct gsc_k_blend {
 #define GSC__BLEND_SCALE 4294967296.0f /* 2^32: alpha T is below 1 */
 #define GSC__DISTANCE_SCALE 1048576.0f /* 2^20 */
 
+#define GSC__SCALE_BLOCK 1024
 typedef struct gsc_k_weight_scale {
     const float *pixel_weights; /* [pixels] */
     int64_t pixels;
@@ -273,6 +276,7 @@ typedef struct gsc_k_weight_scale {
 } gsc_k_weight_scale;
 
 /* Fixed-point statistics to float; NULL outputs are not wanted. */
+#define GSC__STATISTICS_BLOCK 256
 typedef struct gsc_k_finish_statistics {
     int64_t gaussians;
     const uint64_t *fixed_sum, *fixed_blend, *fixed_distance; /* [N] */
@@ -280,10 +284,10 @@ typedef struct gsc_k_finish_statistics {
     float *weight_sum, *weight_blend, *weight_distance; /* [N] */
 } gsc_k_finish_statistics;
 
-/* Sums per record that unblend adds to, of GSC__SUMS floats: w, w u, w v, w u^2, w u v,
+/* Sums per record that blend_backward adds to, of GSC__SUMS floats: w, w u, w v, w u^2, w u v,
  * w v^2, red, green, blue, depth, |x|, |y|. */
 #define GSC__SUMS 12
-typedef struct gsc_k_unblend {
+typedef struct gsc_k_blend_backward {
     gsc__gpu_frame frame;
     gsc__gpu_grid grid;
     const gsc__gpu_band *band;
@@ -292,19 +296,20 @@ typedef struct gsc_k_unblend {
     const float *background; /* [channels] or NULL */
     const float *colors;     /* [N, channels], other than 3 channels */
     int32_t channels, pixel_last, clamp_stops;
-    float alpha_limit;     /* clamp_stops for the fast kernels: an alpha above has no gradient */
-    const float *by_color; /* [channels, H, W] or [H, W, channels], or NULL */
-    const float *by_alpha; /* [H, W] or NULL, as those below */
-    const float *by_depth;
-    const float *by_inv_depth;
-    float *sums;      /* [room, GSC__SUMS] of the records */
-    float *by_colors; /* [N, channels] of the Gaussians, other than 3 channels */
+    float alpha_limit;       /* clamp_stops for the fast kernels: an alpha above has no gradient */
+    const float *grad_color; /* [channels, H, W] or [H, W, channels], or NULL */
+    const float *grad_alpha; /* [H, W] or NULL, as those below */
+    const float *grad_depth;
+    const float *grad_inv_depth;
+    float *sums;        /* [record_capacity, GSC__SUMS] of the records */
+    float *grad_colors; /* [N, channels] of the Gaussians, other than 3 channels */
     /* reproducible: see sums.cuh */
-    uint64_t *fixed;       /* [room, GSC__SUMS] */
-    float *color_sums;     /* [room, color_width] of the records instead of by_colors, or NULL */
-    uint64_t *color_fixed; /* [room, color_width] */
+    uint64_t *fixed; /* [record_capacity, GSC__SUMS] */
+    float *
+        color_sums; /* [record_capacity, color_width] of the records instead of grad_colors, or NULL */
+    uint64_t *color_fixed; /* [record_capacity, color_width] */
     uint32_t color_width;  /* channels, rounded up to a multiple of 4 */
-} gsc_k_unblend;
+} gsc_k_blend_backward;
 
 /* Reproducible sums to floats, after both passes. */
 #define GSC__FINISH_BLOCK 256
@@ -321,21 +326,21 @@ typedef struct gsc_k_finish_colors {
     const uint64_t *fixed; /* [records, width] */
     const float *sums;     /* [records, width] */
     uint32_t width, channels;
-    float *by_colors; /* [N, channels] */
+    float *grad_colors; /* [N, channels] */
 } gsc_k_finish_colors;
 
 /* Zeroes the rows of the records. */
 #define GSC__CLEAR_BLOCK 256
-typedef struct gsc_k_clear_records {
+typedef struct gsc_k_clear_sums {
     gsc__gpu_frame frame;
     void *to; /* [records, quads] of 16 bytes */
     uint32_t quads;
-} gsc_k_clear_records;
+} gsc_k_clear_sums;
 
-/* A block per piece: the gradients of its Gaussians and its share of the camera's.  What
+/* A block per chunk: the gradients of its Gaussians and its share of the camera's.  What
  * is overwritten is written for every Gaussian, what is not is added to for the visible
  * ones. */
-#define GSC__UNPROJECT_BLOCK 128
+#define GSC__PROJECT_BACKWARD_BLOCK 128
 #define GSC__CAMERA_SHARES 15 /* 3x4 view, 3 position */
 
 /* Where a Gaussian's gradients stand in its row of results, in floats. */
@@ -362,38 +367,38 @@ typedef struct gsc__gpu_gradient {
 } gsc__gpu_gradient;
 
 #define GSC__GRADIENTS_MAX 8
-typedef struct gsc_k_unproject {
+typedef struct gsc_k_project_backward {
     gsc__gpu_frame frame;
     int64_t gaussians;
     float scale_modifier;
     int32_t sh_degree, sh_coefficients;
     const float *means, *opacities, *scales, *rotations, *covariances, *sh, *sh_dc;
-    const float *sums; /* [room, GSC__SUMS] */
+    const float *sums; /* [record_capacity, GSC__SUMS] */
     bool has_sh, ndc;
     bool log_scales, logit_opacities; /* what is stored, and differentiated by */
     uint32_t gradients, sh_gradients;
     gsc__gpu_gradient gradient[GSC__GRADIENTS_MAX], sh_gradient[2];
     double *shares; /* [blocks, GSC__CAMERA_SHARES] or NULL */
-} gsc_k_unproject;
+} gsc_k_project_backward;
 
 /* A parameter that is stepped in place of its gradient, which would be laid out the same. */
 typedef struct gsc__gpu_step {
     float *parameter, *moment1, *moment2; /* [N, width] */
     uint32_t width, used, result;         /* as in gsc__gpu_gradient */
     bool harmonics;                       /* result is of the basis */
-    bool vectors;                         /* rows are of whole 16-byte pieces */
+    bool vectors;                         /* rows are of whole 16-byte chunks */
     gsc__gpu_adam_constants constants;
 } gsc__gpu_step;
 
 /* The same, and then steps of the visible Gaussians' parameters. */
 #define GSC__STEPS_MAX 8
-typedef struct gsc_k_unproject_step {
-    gsc_k_unproject unproject;
+typedef struct gsc_k_project_backward_step {
+    gsc_k_project_backward project_backward;
     const int32_t *radii; /* [N, radii_axes] a row is stepped where one is not 0; NULL: all are */
     int32_t radii_axes;
     uint32_t steps;
     gsc__gpu_step step[GSC__STEPS_MAX];
-} gsc_k_unproject_step;
+} gsc_k_project_backward_step;
 
 /* One block: adds the shares, in a fixed order, to the gradients by view and position. */
 #define GSC__CAMERA_GRAD_BLOCK (64 * GSC__CAMERA_SHARES)
@@ -402,17 +407,18 @@ typedef struct gsc_k_camera_grad {
     const double *shares; /* [blocks, GSC__CAMERA_SHARES] */
     uint32_t blocks;
     int32_t row_major, own_position;
-    float *by_view;     /* [16] or NULL */
-    float *by_position; /* [3] or NULL */
+    float *grad_view;     /* [16] or NULL */
+    float *grad_position; /* [3] or NULL */
 } gsc_k_camera_grad;
 
 /* A block a channel. */
+#define GSC__BACKGROUND_GRAD_BLOCK 1024
 typedef struct gsc_k_background_grad {
-    const float *final_t;  /* [pixels] */
-    const float *by_color; /* [channels, pixels] or [pixels, channels] */
+    const float *final_t;    /* [pixels] */
+    const float *grad_color; /* [channels, pixels] or [pixels, channels] */
     int64_t pixels;
     int32_t channels, pixel_last;
-    float *by_background; /* [channels], added to */
+    float *grad_background; /* [channels], added to */
 } gsc_k_background_grad;
 
 #endif

@@ -20,9 +20,9 @@ typedef struct gsc__gpu_box {
     uint32_t unused;
 } gsc__gpu_box;
 
-#define GSC__KNN_CROWD 4            /* leaves of a crowd, at least */
-#define GSC__KNN_CROWDED_COUNT 4096 /* points from which on crowds matter */
-#define GSC__KNN_CROWDS_BLOCK 512
+#define GSC__KNN_CLUSTER 4            /* leaves of a cluster, at least */
+#define GSC__KNN_CLUSTERED_COUNT 4096 /* points from which on clusters matter */
+#define GSC__KNN_CLUSTERS_BLOCK 512
 
 typedef struct gsc__gpu_bounds {
     float low[3], high[3];
@@ -53,23 +53,23 @@ typedef struct gsc_k_knn_keys {
     uint32_t cleared_words; /* at most the count */
 } gsc_k_knn_keys;
 
-/* Crowds: runs of leaves whose points share a cell of the curve but not a place.  They wait
+/* Clusters: runs of leaves whose points share a cell of the curve but not a place.  They wait
  * in a list that only grows; a block takes one and may add parts of it that are left. */
-typedef struct gsc__gpu_crowds {
+typedef struct gsc__gpu_clusters {
     uint32_t added, taken, pending, unused; /* pending: added and not finished */
-} gsc__gpu_crowds;
+} gsc__gpu_clusters;
 
-typedef struct gsc_k_knn_crowds {
+typedef struct gsc_k_knn_clusters {
     const float *points; /* [count, 3] */
     const gsc__gpu_cells *cells;
     uint32_t count;
     uint32_t *order; /* [count] */
     uint32_t *other; /* [count], overwritten */
-    gsc__gpu_crowds *crowds;
+    gsc__gpu_clusters *clusters;
     uint64_t *list;  /* [capacity], first place and the one after the last; 0: not yet there */
-    uint32_t *found; /* [leaves / GSC__KNN_CROWD + 1], by first leaf: whether it is listed */
+    uint32_t *found; /* [leaves / GSC__KNN_CLUSTER + 1], by first leaf: whether it is listed */
     uint32_t capacity;
-} gsc_k_knn_crowds;
+} gsc_k_knn_clusters;
 
 /* A warp per leaf: its points side by side, w the bits of the index, and its box.  Places
  * without a point get NaN, leaves without one an empty box. */

@@ -10,7 +10,7 @@
 
 #define BLOCK GSC__KNN_BLOCK
 
-extern "C" __global__ void __launch_bounds__(BLOCK)
+extern "C" __global__ void __launch_bounds__(GSC__KNN_BLOCK)
     gsc_knn_bounds(const __grid_constant__ gsc_k_knn_bounds args) {
     gsc__begin_kernel();
     __shared__ gsc__gpu_bounds parts[BLOCK / 32];
@@ -26,7 +26,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
 }
 
 /* One block. */
-extern "C" __global__ void __launch_bounds__(BLOCK)
+extern "C" __global__ void __launch_bounds__(GSC__KNN_BLOCK)
     gsc_knn_cells(const __grid_constant__ gsc_k_knn_bounds args) {
     gsc__begin_kernel();
     __shared__ gsc__gpu_bounds parts[BLOCK / 32];
@@ -36,7 +36,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
     if (threadIdx.x == 0) *args.cells = gsc__cells_of(box, args.count);
 }
 
-extern "C" __global__ void __launch_bounds__(BLOCK)
+extern "C" __global__ void __launch_bounds__(GSC__KNN_BLOCK)
     gsc_knn_keys(const __grid_constant__ gsc_k_knn_keys args) {
     gsc__begin_kernel();
     const uint64_t i = (uint64_t)blockIdx.x * BLOCK + threadIdx.x;
@@ -75,7 +75,7 @@ static __device__ __forceinline__ void store_box(gsc__gpu_box *to, const gsc__gp
     ((float4 *)to)[1] = ((const float4 *)&box)[1];
 }
 
-extern "C" __global__ void __launch_bounds__(BLOCK)
+extern "C" __global__ void __launch_bounds__(GSC__KNN_BLOCK)
     gsc_knn_leaves(const __grid_constant__ gsc_k_knn_leaves args) {
     gsc__begin_kernel();
     const uint32_t leaf = blockIdx.x * (BLOCK / 32) + (threadIdx.x >> 5);
@@ -97,7 +97,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
     if (gsc__lane() == 0) store_box(args.boxes + leaf, box);
 }
 
-extern "C" __global__ void __launch_bounds__(BLOCK)
+extern "C" __global__ void __launch_bounds__(GSC__KNN_BLOCK)
     gsc_knn_boxes(const __grid_constant__ gsc_k_knn_boxes args) {
     gsc__begin_kernel();
     const uint32_t number = blockIdx.x * (BLOCK / 32) + (threadIdx.x >> 5);

@@ -1,39 +1,10 @@
-/* Step 1: cameras, which Gaussians one sees, and how many bins they reach.
+/* Step 1: cameras, which Gaussians one sees, and how many tiles they reach.
  *
  * Only the visible ones get memory: this finds and counts them, records.cu projects those
  * again and writes them down, which costs less than keeping what was found of every
  * Gaussian. */
 #include "project.cuh"
 #include "spans.cuh"
-
-static __device__ gsc__camera_source source_of(const gsc__gpu_camera_source &from) {
-    gsc__camera_source source = from.source;
-    if (from.host_view) source.view = from.view;
-    if (from.host_projection) source.projection = from.projection;
-    if (from.host_intrinsics) source.intrinsics = from.intrinsics;
-    if (from.host_position) source.position = from.position;
-    return source;
-}
-
-extern "C" __global__ void __launch_bounds__(GSC__BEGIN_BLOCK)
-    gsc_begin(const __grid_constant__ gsc_k_begin args) {
-    gsc__begin_kernel();
-    if (blockIdx.x > 0) {
-        const uint32_t first = (blockIdx.x - 1) * GSC__BEGIN_BLOCK + threadIdx.x;
-        for (uint32_t i = first; i < args.clear_count; i += (gridDim.x - 1) * GSC__BEGIN_BLOCK)
-            ((uint4 *)args.clear)[i] = make_uint4(0, 0, 0, 0);
-        return;
-    }
-    for (uint32_t i = threadIdx.x; i < args.group_count; i += GSC__BEGIN_BLOCK) args.groups[i] = 0;
-    if (threadIdx.x > 0) return;
-    const gsc__camera_source source = source_of(args.source);
-    gsc__camera camera;
-    memset(&camera, 0, sizeof camera); /* kernels copy it whole */
-    gsc__camera_make(&source, &camera);
-    memcpy(args.camera, &camera, sizeof camera);
-    const gsc__gpu_header header = {args.magic, args.layout, 0, 0, 0};
-    *args.header = header;
-}
 
 /* ------------------------------------------------------------------- finding */
 
@@ -103,18 +74,18 @@ static __device__ bool may_be_seen(const gsc_k_project &args, const gsc__camera 
 }
 
 /* What a block finds. */
-typedef struct piece_memory {
+typedef struct chunk_memory {
     gsc__camera camera;
-    row_deal deals[GSC__PIECE / 32];
-    uint32_t seen[GSC__PIECE / 32];
-    uint32_t visible, pairs, candidates;
-    uint8_t list[GSC__PIECE]; /* the candidates */
-} piece_memory;
+    row_work work[GSC__CHUNK / 32];
+    uint32_t seen[GSC__CHUNK / 32];
+    uint32_t visible, intersections, candidates;
+    uint8_t list[GSC__CHUNK]; /* the candidates */
+} chunk_memory;
 
 /* What the block's threads are to look at, without gaps: in most scenes most Gaussians lie
  * outside the image, and a warp that has one which does not pays for 32.  How many; which
  * warp's come first may vary, and moves work, never results. */
-static __device__ __forceinline__ uint32_t list_candidates(bool mine, piece_memory *memory) {
+static __device__ __forceinline__ uint32_t list_candidates(bool mine, chunk_memory *memory) {
     const uint32_t word = __ballot_sync(GSC__ALL_LANES, mine);
     if (word) {
         uint32_t first = 0;
@@ -128,11 +99,11 @@ static __device__ __forceinline__ uint32_t list_candidates(bool mine, piece_memo
     return memory->candidates;
 }
 
-/* A warp's candidates: which are visible, and how many bins those reach. */
+/* A warp's candidates: which are visible, and how many tiles those reach. */
 static __device__ __forceinline__ void project_candidates(const gsc_k_project &args, int64_t base,
                                                           uint32_t candidates,
-                                                          piece_memory *memory) {
-    row_deal *deal = memory->deals + (threadIdx.x >> 5);
+                                                          chunk_memory *memory) {
+    row_work *work = memory->work + (threadIdx.x >> 5);
     gsc__gpu_record record;
     bool visible = false;
     int32_t row = 0, rows = 0;
@@ -152,29 +123,30 @@ static __device__ __forceinline__ void project_candidates(const gsc_k_project &a
         }
     }
     const uint32_t count = (uint32_t)__popc(__ballot_sync(GSC__ALL_LANES, visible));
-    const uint32_t total = deal_rows(deal, record, row, rows);
-    uint32_t pairs = 0;
+    const uint32_t total = distribute_rows(work, record, row, rows);
+    uint32_t intersections = 0;
     for (uint32_t k = gsc__lane(); k < total; k += 32) {
-        const uint2 span = dealt_span(deal, dealt_to(deal, k, &row), args.grid, row);
-        if (span.x < span.y) pairs += span.y - span.x;
+        const uint2 span = row_span(work, row_owner(work, k, &row), args.grid, row);
+        if (span.x < span.y) intersections += span.y - span.x;
     }
-    for (int step = 16; step; step /= 2) pairs += __shfl_xor_sync(GSC__ALL_LANES, pairs, step);
+    for (int step = 16; step; step /= 2)
+        intersections += __shfl_xor_sync(GSC__ALL_LANES, intersections, step);
     if (gsc__lane() == 0) {
         atomicAdd(&memory->visible, count);
-        atomicAdd(&memory->pairs, pairs);
+        atomicAdd(&memory->intersections, intersections);
     }
 }
 
 /* Registers for so many blocks a multiprocessor: of capability 7.5 it holds 1024 threads. */
 #define PROJECT_BLOCKS (__CUDA_ARCH__ < 800 ? 4 : 6)
-extern "C" __global__ void __launch_bounds__(GSC__PIECE, PROJECT_BLOCKS)
+extern "C" __global__ void __launch_bounds__(GSC__CHUNK, PROJECT_BLOCKS)
     gsc_project(const __grid_constant__ gsc_k_project args) {
     gsc__begin_kernel();
-    __shared__ piece_memory memory;
+    __shared__ chunk_memory memory;
     const gsc__gpu_frame &frame = args.frame;
-    const int64_t base = (int64_t)blockIdx.x * GSC__PIECE, own = base + threadIdx.x;
-    if (threadIdx.x == 0) memory.visible = memory.pairs = memory.candidates = 0;
-    if (threadIdx.x < GSC__PIECE / 32) memory.seen[threadIdx.x] = 0;
+    const int64_t base = (int64_t)blockIdx.x * GSC__CHUNK, own = base + threadIdx.x;
+    if (threadIdx.x == 0) memory.visible = memory.intersections = memory.candidates = 0;
+    if (threadIdx.x < GSC__CHUNK / 32) memory.seen[threadIdx.x] = 0;
     const outline in = load_outline(args, own);
     load_camera(frame, &memory.camera);
     const bool mine = own < args.gaussians && may_be_seen(args, memory.camera, in, own);
@@ -186,24 +158,11 @@ extern "C" __global__ void __launch_bounds__(GSC__PIECE, PROJECT_BLOCKS)
     const uint32_t candidates = list_candidates(mine, &memory);
     if ((threadIdx.x & ~31u) < candidates) project_candidates(args, base, candidates, &memory);
     if (candidates > 0) __syncthreads();
-    if (threadIdx.x < GSC__PIECE / 32)
-        frame.seen[blockIdx.x * (GSC__PIECE / 32) + threadIdx.x] = memory.seen[threadIdx.x];
+    if (threadIdx.x < GSC__CHUNK / 32)
+        frame.seen[blockIdx.x * (GSC__CHUNK / 32) + threadIdx.x] = memory.seen[threadIdx.x];
     /* No result is used, so that no block stays to wait for one. */
     if (threadIdx.x > 0 || memory.visible == 0) return;
     atomicAdd(frame.groups + (blockIdx.x >> frame.group_shift), memory.visible);
     atomicAdd(&frame.header->visible, memory.visible);
-    atomicAdd(&frame.header->intersections, (uint64_t)memory.pairs);
-}
-
-extern "C" __global__ void __launch_bounds__(256)
-    gsc_mark_visible(const __grid_constant__ gsc_k_mark_visible args) {
-    gsc__begin_kernel();
-    const int64_t i = (int64_t)blockIdx.x * 256 + threadIdx.x;
-    if (i >= args.gaussians) return;
-    const gsc__camera_source source = source_of(args.source);
-    gsc__camera camera;
-    float point[3];
-    gsc__camera_make_view(&source, &camera);
-    gsc__to_camera(&camera, args.means + 3 * i, point);
-    args.visible[i] = gsc__in_depth_range(&camera, point);
+    atomicAdd(&frame.header->intersections, (uint64_t)memory.intersections);
 }

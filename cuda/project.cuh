@@ -1,7 +1,7 @@
 /* The projection of one Gaussian and its record but for the colour, which project.cu and
  * records.cu make alike: what is counted in the one is written in the other.
  *
- * Both files are compiled without contraction to fused multiply-adds, as bins.cu is: what
+ * Both files are compiled without contraction to fused multiply-adds, as tiles.cu is: what
  * they count and what is emitted there must agree to the last bit. */
 #ifndef GSC_PROJECT_CUH
 #define GSC_PROJECT_CUH

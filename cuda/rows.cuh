@@ -2,16 +2,17 @@
  *
  * The results of the visible ones stand in shared memory, one slot each.  A gradient that
  * is overwritten is stored in one sweep over the whole run, zeros and all, in 16-byte
- * pieces across row boundaries: neither a fill beforehand nor a sector written twice.  One
- * that is added to is read and written where Gaussians are visible, several pieces at a
+ * chunks across row boundaries: neither a fill beforehand nor a sector written twice.  One
+ * that is added to is read and written where Gaussians are visible, several chunks at a
  * time, since the latency of a lone one would be all that counts. */
 #ifndef GSC_ROWS_CUH
 #define GSC_ROWS_CUH
 
+#include "adam.cuh"
 #include "device.cuh"
 
 #define NO_SLOT 255u
-#define RUN_MAX GSC__PIECE
+#define RUN_MAX GSC__CHUNK
 
 typedef struct gsc__rows {
     int64_t first;           /* Gaussian of the first row */
@@ -47,7 +48,7 @@ template <typename vector, typename value_of>
 static __device__ __forceinline__ void gsc__store_rows(const gsc__rows &rows, float *gradient,
                                                        uint32_t width, const value_of &value) {
     constexpr uint32_t size = sizeof(vector) / sizeof(float);
-    const uint32_t start = threadIdx.x * size, stride = GSC__UNPROJECT_BLOCK * size;
+    const uint32_t start = threadIdx.x * size, stride = GSC__PROJECT_BACKWARD_BLOCK * size;
     const uint32_t total = rows.count * width;
     float *to = gradient + rows.first * width;
     gsc__row_walk walk = gsc__row_walk_of(start, stride, width);
@@ -79,7 +80,7 @@ static __device__ __forceinline__ void gsc__add_rows(const gsc__rows &rows, floa
                                                      uint32_t width, uint32_t used,
                                                      const value_of &value) {
     constexpr uint32_t size = sizeof(vector) / sizeof(float), batch = 4;
-    const uint32_t start = threadIdx.x * size, stride = GSC__UNPROJECT_BLOCK * size;
+    const uint32_t start = threadIdx.x * size, stride = GSC__PROJECT_BACKWARD_BLOCK * size;
     const uint32_t total = rows.visible * used;
     gsc__row_walk walk = gsc__row_walk_of(start, stride, used);
     for (uint32_t at = start; at < total; at += batch * stride) {
@@ -132,6 +133,102 @@ gsc__put_rows(const gsc__rows &rows, const gsc__gpu_gradient &out, const value_o
     if (at >= total) return;
     const uint32_t row = at / out.width, slot = rows.slots[row];
     out.to[rows.first * out.width + at] = slot == NO_SLOT ? 0 : value(slot, at - row * out.width);
+}
+
+/* Rows that are stepped: each is a row of the run and its slot, NO_SLOT for gradient 0. */
+typedef struct gsc__stepped {
+    uint32_t count;
+    uint8_t rows[RUN_MAX], slots[RUN_MAX];
+} gsc__stepped;
+
+/* Chunks that a thread has on their way at once: two of 16 bytes or four of 4, of
+ * three arrays. */
+template <typename vector, typename value_of>
+static __device__ __forceinline__ void gsc__step_rows(int64_t first, const gsc__stepped &stepped,
+                                                      const gsc__gpu_step &step,
+                                                      const value_of &value) {
+    constexpr uint32_t size = sizeof(vector) / sizeof(float);
+    constexpr uint32_t batch = size == 4 ? 2 : 4;
+    const uint32_t start = threadIdx.x * size, stride = GSC__PROJECT_BACKWARD_BLOCK * size;
+    const uint32_t total = stepped.count * step.width;
+    gsc__row_walk walk = gsc__row_walk_of(start, stride, step.width);
+    for (uint32_t at = start; at < total; at += batch * stride) {
+        vector p[batch], m[batch], v[batch];
+        uint64_t places[batch];
+        gsc__row_walk ahead = walk;
+#pragma unroll
+        for (uint32_t b = 0; b < batch; ++b, gsc__row_walk_step(&ahead)) {
+            p[b] = m[b] = v[b] = vector{};
+            places[b] = 0;
+            if (at + b * stride >= total) continue;
+            places[b] = (uint64_t)(first + stepped.rows[ahead.row]) * step.width + ahead.element;
+            p[b] = *(const vector *)(step.parameter + places[b]);
+            m[b] = *(const vector *)(step.moment1 + places[b]);
+            v[b] = *(const vector *)(step.moment2 + places[b]);
+        }
+#pragma unroll
+        for (uint32_t b = 0; b < batch; ++b, gsc__row_walk_step(&walk)) {
+            if (at + b * stride >= total) continue;
+            const uint32_t slot = stepped.slots[walk.row];
+            float *ps = (float *)&p[b], *ms = (float *)&m[b], *vs = (float *)&v[b];
+#pragma unroll
+            for (uint32_t t = 0; t < size; ++t) {
+                const float gradient = slot == NO_SLOT ? 0.0f : value(slot, walk.element + t);
+                gsc__adam_element(step.constants, gradient, ps[t], ms[t], vs[t]);
+            }
+            *(vector *)(step.parameter + places[b]) = p[b];
+            *(vector *)(step.moment1 + places[b]) = m[b];
+            *(vector *)(step.moment2 + places[b]) = v[b];
+        }
+    }
+}
+
+/* The rows of the run that are stepped, those of a warp in order. */
+static __device__ __forceinline__ void gsc__list_stepped(const gsc_k_project_backward_step &args,
+                                                         const gsc__rows &rows,
+                                                         gsc__stepped *stepped) {
+    const int32_t axes = args.radii_axes;
+    if (threadIdx.x == 0) stepped->count = 0;
+    __syncthreads();
+    for (uint32_t begin = 0; begin < rows.count; begin += GSC__PROJECT_BACKWARD_BLOCK) {
+        const uint32_t row = begin + threadIdx.x;
+        bool wanted = row < rows.count;
+        if (wanted && args.radii) {
+            const int32_t *radii = args.radii + axes * (rows.first + row);
+            wanted = radii[0] > 0 || radii[axes - 1] > 0;
+        }
+        const uint32_t lanes = __ballot_sync(GSC__ALL_LANES, wanted);
+        uint32_t at = 0;
+        if (gsc__lane() == 0 && lanes) at = atomicAdd(&stepped->count, (uint32_t)__popc(lanes));
+        at = __shfl_sync(GSC__ALL_LANES, at, 0) + (uint32_t)__popc(lanes & gsc__lanes_below());
+        if (!wanted) continue;
+        stepped->rows[at] = (uint8_t)row;
+        stepped->slots[at] = rows.slots[row];
+    }
+    __syncthreads();
+}
+
+static __device__ __forceinline__ void gsc__step_parameter(const gsc__gpu_step &step,
+                                                           const gsc__rows &rows,
+                                                           const gsc__stepped &stepped,
+                                                           const float *results) {
+    const float *first = results + step.result, *color = results + GSC__RESULT_COLOR;
+    const uint32_t used = step.used;
+    const auto harmonics = [=](uint32_t slot, uint32_t element) {
+        return element < used ? gsc__harmonic(first, color, slot * GSC__RESULT_SIZE, element)
+                              : 0.0f;
+    };
+    const auto plain = [=](uint32_t slot, uint32_t element) {
+        return first[slot * GSC__RESULT_SIZE + element];
+    };
+    if (step.harmonics && step.vectors)
+        gsc__step_rows<float4>(rows.first, stepped, step, harmonics);
+    else if (step.harmonics)
+        gsc__step_rows<float>(rows.first, stepped, step, harmonics);
+    else if (step.vectors)
+        gsc__step_rows<float4>(rows.first, stepped, step, plain);
+    else
+        gsc__step_rows<float>(rows.first, stepped, step, plain);
 }
 
 #endif

@@ -4,10 +4,10 @@
 
 #include "device.cuh"
 
-/* The first coefficients, of degrees up to 3, in 16-byte pieces; one more, so that rows of
+/* The first coefficients, of degrees up to 3, in 16-byte chunks; one more, so that rows of
  * neighbours are in different banks. */
 #define GSC__SH_ROW_COEFFICIENTS 16
-#define GSC__SH_ROW_PIECES (3 * GSC__SH_ROW_COEFFICIENTS / 4 + 1)
+#define GSC__SH_ROW_VECTORS (3 * GSC__SH_ROW_COEFFICIENTS / 4 + 1)
 
 typedef struct gsc__sh_rows {
     const float *sh;       /* [N, coefficients, 3] */
@@ -30,7 +30,7 @@ gsc__stage_wide_rows(const gsc__sh_rows &rows, uint32_t index, uint32_t mine, ui
     for (int k = 0; k < 12; ++k) {
         const int64_t from = __shfl_sync(GSC__ALL_LANES, index, row);
         if (mine >> row & 1 && 4 * part < rows.end)
-            gsc__copy16(to + 16 * (row * GSC__SH_ROW_PIECES + part),
+            gsc__copy16(to + 16 * (row * GSC__SH_ROW_VECTORS + part),
                         rows.sh + from * (3 * rows.coefficients) + 4 * part);
         row += part >= 4 ? 3 : 2;
         part = part >= 4 ? part - 4 : part + 8;

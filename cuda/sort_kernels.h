@@ -31,13 +31,13 @@ GSC__PURE uint32_t gsc__sort_rounds(uint32_t length, uint32_t tiles, uint32_t mo
 }
 
 /* Words that many blocks write to stand in cache lines of their own. */
-typedef struct gsc__gpu_sort_board {
-    uint32_t ticket, line0[31];
-    uint32_t counted, line1[31];                /* pieces of the histograms */
+typedef struct gsc__gpu_sort_progress {
+    uint32_t next, line0[31];
+    uint32_t counted, line1[31];                /* chunks of the histograms */
     uint32_t plan, line2[31];                   /* passes to do, once the histograms are complete */
     uint32_t done[GSC__SORT_PASSES], line3[24]; /* tiles */
     uint32_t histograms[GSC__SORT_PASSES][GSC__SORT_DIGITS]; /* then where digits begin */
-} gsc__gpu_sort_board;
+} gsc__gpu_sort_progress;
 
 /* Pass t of those done reads work_keys[(t - 1) & 1] and writes work_keys[t & 1], the last
  * one out_keys; the last writes out_values[0], the one before it out_values[1], and so on. */
@@ -51,12 +51,12 @@ typedef struct gsc_k_sort {
     uint32_t *out_values[2]; /* [length] */
     uint32_t values_below;   /* larger ones are written as the largest below it; 0: any */
     uint32_t passes, digit_bits;
-    uint32_t leave_out; /* passes whose digit all keys share, so that fewer may be done */
-    uint32_t tiles;     /* as many are wanted at least */
+    uint32_t may_skip; /* passes whose digit all keys share, so that fewer may be done */
+    uint32_t tiles;    /* as many are wanted at least */
     uint32_t tile_limit;
-    gsc__gpu_sort_board *board; /* zeroed */
-    uint32_t *states[2];        /* look-back: [tile_limit, 512] of tiles, [groups, 2, 512] of
-                                   groups, the first one zeroed */
+    gsc__gpu_sort_progress *progress; /* zeroed */
+    uint32_t *states[2];              /* look-back: [tile_limit, 512] of tiles, [groups, 2, 512] of
+                                         groups, the first one zeroed */
 } gsc_k_sort;
 
 #endif

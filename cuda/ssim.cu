@@ -51,11 +51,11 @@ static __device__ __forceinline__ float ssim_at(const gsc_k_ssim &args, const ti
     const float B = gsc__rcp_fast(variances + args.c2);
     const float C = (2.0f * (mu_x * mu_y) + args.c1) * A, D = (2.0f * covariance + args.c2) * B;
     const float S = C * D;
-    float by_squares = -S * B, by_product = 2.0f * C * B;
-    if (single) by_squares = by_product = 0.0f;
-    fields[0] = 2.0f * (A * (mu_y * D - mu_x * S) - a * by_squares) - b * by_product;
-    fields[1] = by_squares;
-    fields[2] = by_product;
+    float grad_squares = -S * B, grad_product = 2.0f * C * B;
+    if (single) grad_squares = grad_product = 0.0f;
+    fields[0] = 2.0f * (A * (mu_y * D - mu_x * S) - a * grad_squares) - b * grad_product;
+    fields[1] = grad_squares;
+    fields[2] = grad_product;
     return S;
 }
 
@@ -139,20 +139,21 @@ template <bool gradient, class index>
 static __device__ __forceinline__ void finish_eight(const gsc_k_ssim &args, tile &t,
                                                     bool differentiate, int y, int x,
                                                     float (*filtered)[FIELDS]) {
-    float first[COLUMNS], second[COLUMNS], by_x[COLUMNS];
+    float first[COLUMNS], second[COLUMNS], grad_x[COLUMNS];
     if (!args.pointwise && !args.grad_image.data) return;
     load_eight<index>(args.image, t, y, x, args.width, first);
     load_eight<index>(args.target, t, y, x, args.width, second);
 #pragma unroll
     for (int o = 0; o < COLUMNS; ++o) {
-        by_x[o] = 0.0f;
+        grad_x[o] = 0.0f;
         if (!gradient || !differentiate || t.upstream[2] == 0.0f) continue;
-        by_x[o] = t.upstream[2] * (filtered[o][0] + 2.0f * (first[o] - t.level_x) * filtered[o][1] +
-                                   (second[o] - t.level_y) * filtered[o][2]);
+        grad_x[o] =
+            t.upstream[2] * (filtered[o][0] + 2.0f * (first[o] - t.level_x) * filtered[o][1] +
+                             (second[o] - t.level_y) * filtered[o][2]);
     }
     if (args.pointwise) { /* at x = y the derivative of |x - y| is 0 */
         const uint32_t own = columns_within(x, t.x0, t.x1);
-        const float by_l1 = t.upstream[0], by_l2 = 2.0f * t.upstream[1];
+        const float grad_l1 = t.upstream[0], grad_l2 = 2.0f * t.upstream[1];
         float weights[COLUMNS];
 #pragma unroll
         for (int o = 0; o < COLUMNS; ++o) weights[o] = own >> o & 1 ? 1.0f : 0.0f;
@@ -163,10 +164,10 @@ static __device__ __forceinline__ void finish_eight(const gsc_k_ssim &args, tile
             const float sign = (float)((d > 0.0f) - (d < 0.0f));
             t.sums[0] += weights[o] * fabsf(d);
             t.sums[1] += weights[o] * (d * d);
-            by_x[o] += weights[o] * (by_l1 * sign + by_l2 * d);
+            grad_x[o] += weights[o] * (grad_l1 * sign + grad_l2 * d);
         }
     }
-    if (args.grad_image.data) store_eight<index>(args.grad_image, t, y, x, t.x1, by_x);
+    if (args.grad_image.data) store_eight<index>(args.grad_image, t, y, x, t.x1, grad_x);
 }
 
 /* ---------------------------------------------------------------------- tile */

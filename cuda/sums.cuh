@@ -18,7 +18,8 @@ enum { GSC__SUM_FAST, GSC__SUM_LARGEST, GSC__SUM_FIXED };
 
 /* The exponent's field of a float; subnormal ones are on the scale of the smallest. */
 static __device__ __forceinline__ int gsc__exponent_field(uint32_t bits) {
-    return max((int)(bits >> 23 & 0xff), 1);
+    const int field = (int)(bits >> 23 & 0xff);
+    return field ? field : 1;
 }
 
 /* In units of 2^-33 of the first power of two above `largest`, rounded to nearest.  Neither

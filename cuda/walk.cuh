@@ -3,7 +3,7 @@
  * A cell is 16x8 pixels, four blocks of 8x4.  A wide warp owns a cell: 8 lanes a block, a
  * column of 4 pixels a lane, and each block's lanes walk the hits of their own, so that a
  * splat of one block costs the others nothing.  A fine warp owns one block, a pixel a lane:
- * half the work per entry, for the bins whose lists would keep a wide warp busy longer than
+ * half the work per intersection, for the tiles whose lists would keep a wide warp busy longer than
  * the rest of the device.
  *
  * The list is staged 32 records at a time, and each lane tests one of them against the
@@ -71,7 +71,7 @@ static __device__ __forceinline__ uint32_t gsc__stage_open(gsc__stage *stages, u
 
 /* Where a warp's pixels are. */
 typedef struct gsc__place {
-    uint32_t bin;
+    uint32_t tile;
     bool fine;
     int32_t x, y;           /* the cell's corner */
     int32_t lane_x, lane_y; /* the lane's pixel in its block's first row, from there */
@@ -84,24 +84,24 @@ static __device__ __forceinline__ uint32_t gsc__warp() {
     return __shfl_sync(GSC__ALL_LANES, threadIdx.x >> 5, 0);
 }
 
-/* False for a warp without pixels.  The bins of long lists come first, with a fine warp for
+/* False for a warp without pixels.  The tiles of long lists come first, with a fine warp for
  * every block. */
 static __device__ __forceinline__ bool gsc__place_of(const gsc__gpu_frame &frame,
                                                      const gsc__gpu_grid &grid,
                                                      const gsc__gpu_band &band, gsc__place *place) {
-    const uint32_t cells = 1u << (grid.shift_x + grid.shift_y - 7); /* of a bin */
+    const uint32_t cells = 1u << (grid.shift_x + grid.shift_y - 7); /* of a tile */
     const uint32_t across = 1u << (grid.shift_x - 4);
-    const uint32_t long_cells = frame.bin_order[grid.bins] * cells;
+    const uint32_t long_cells = frame.tile_order[grid.tiles] * cells;
     const uint32_t number = blockIdx.x * WARPS + gsc__warp();
     place->fine = number < long_cells * BLOCKS;
     const uint32_t cell = place->fine ? number / BLOCKS : number - long_cells * (BLOCKS - 1);
-    const uint32_t bin = cell / cells, part = cell & (cells - 1);
-    if (bin >= band.end - band.begin) return false;
-    place->bin = gsc__bin_of(frame, grid, bin);
-    place->x = (int32_t)((place->bin % grid.bins_x) << grid.shift_x) +
+    const uint32_t tile = cell / cells, part = cell & (cells - 1);
+    if (tile >= band.end - band.begin) return false;
+    place->tile = gsc__tile_of(frame, grid, tile);
+    place->x = (int32_t)((place->tile % grid.tiles_x) << grid.shift_x) +
                (int32_t)(part % across) * 2 * COLUMNS;
-    place->y =
-        (int32_t)((place->bin / grid.bins_x) << grid.shift_y) + (int32_t)(part / across) * 2 * ROWS;
+    place->y = (int32_t)((place->tile / grid.tiles_x) << grid.shift_y) +
+               (int32_t)(part / across) * 2 * ROWS;
     place->block = place->fine ? number % BLOCKS : gsc__lane() / COLUMNS;
     place->lane_x = (int32_t)((place->block & 1) * COLUMNS + gsc__lane() % COLUMNS);
     place->lane_y = (int32_t)(place->block >> 1) * ROWS;
@@ -139,7 +139,7 @@ static __device__ __forceinline__ int32_t gsc__take_hit(uint32_t *hits) {
 }
 
 typedef struct gsc__list {
-    const uint32_t *entries; /* [length] records */
+    const uint32_t *intersections; /* [length] records */
     uint32_t length;
 } gsc__list;
 
@@ -148,9 +148,9 @@ static __device__ __forceinline__ void gsc__list_of(const gsc__gpu_frame &frame,
                                                     const uint32_t *lists, const gsc__place &place,
                                                     gsc__list *list) {
     uint64_t begin;
-    gsc__list_range(frame, band, place.bin, &begin, &list->length);
-    list->entries = lists + begin;
-    asm("" : "+l"(list->entries)); /* so that it is not worked out again for every batch */
+    gsc__list_range(frame, band, place.tile, &begin, &list->length);
+    list->intersections = lists + begin;
+    asm("" : "+l"(list->intersections)); /* so that it is not worked out again for every batch */
 }
 
 /* A staged record's u and v at the lane's pixels. */

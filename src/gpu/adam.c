@@ -50,12 +50,12 @@ static gsc_status step_all(gsc_context *context, const gsc__adam_group *groups, 
         memset(&args, 0, sizeof args);
         for (; next < count && args.count < GSC__ADAM_GROUPS; ++next) {
             const int64_t elements = groups[next].rows * groups[next].row_size;
-            const int64_t blocks = (elements + GSC__ADAM_PIECE - 1) / GSC__ADAM_PIECE;
+            const int64_t blocks = (elements + GSC__ADAM_CHUNK - 1) / GSC__ADAM_CHUNK;
             if (args.count > 0 && end + blocks > INT32_MAX) break;
             if (blocks > INT32_MAX) {
                 return gsc__fail(
                     GSC_ERROR_OVERFLOW, "%s: groups[%d] has %lld elements, expected at most %lld",
-                    function, next, (long long)elements, (long long)INT32_MAX * GSC__ADAM_PIECE);
+                    function, next, (long long)elements, (long long)INT32_MAX * GSC__ADAM_CHUNK);
             }
             if (blocks == 0) continue;
             end += blocks;
@@ -88,10 +88,10 @@ static gsc_status launch_rows(gsc_context *context, gsc_k_adam_rows *args, int64
                               void *stream) {
     uint32_t rows = GSC__ADAM_ROWS;
     for (uint32_t i = 0; i < args->count; ++i)
-        if (args->columns[i].row_size > GSC__ADAM_ROOM) rows = 1;
-    while (rows > 1 && rows * row_elements > GSC__ADAM_ROOM) rows /= 2;
+        if (args->columns[i].row_size > GSC__ADAM_CAPACITY) rows = 1;
+    while (rows > 1 && rows * row_elements > GSC__ADAM_CAPACITY) rows /= 2;
     while (rows > FEWEST_ROWS && args->rows / rows < BLOCKS) rows /= 2;
-    const int64_t slices = (rows * row_elements + GSC__ADAM_ROOM - 1) / GSC__ADAM_ROOM;
+    const int64_t slices = (rows * row_elements + GSC__ADAM_CAPACITY - 1) / GSC__ADAM_CAPACITY;
     const int64_t blocks = (args->rows + rows - 1) / rows;
     if (blocks > INT32_MAX / slices) {
         return gsc__fail(GSC_ERROR_OVERFLOW, "%s: visible has %lld rows, expected at most %lld",
@@ -118,7 +118,7 @@ static gsc_status step_visible(gsc_context *context, const gsc__adam_group *grou
         while (next < count && args.count < GSC__ADAM_GROUPS) {
             const gsc__adam_group *group = &groups[next];
             const int64_t left = group->rows > 0 ? group->row_size - column : 0;
-            const int64_t width = left < GSC__ADAM_ROOM ? left : GSC__ADAM_ROOM;
+            const int64_t width = left < GSC__ADAM_CAPACITY ? left : GSC__ADAM_CAPACITY;
             if (width > 0) {
                 args.rows = group->rows;
                 args.columns[args.count++] = columns_args(group, column, (uint32_t)width);

@@ -10,7 +10,7 @@ static const struct {
     const char *name, *symbol;
     enum gsc__gpu_file file;
 } kernels[] = {
-#define KERNEL(file, name) {#name, "gsc_" #name, GSC__FILE_##file},
+#define KERNEL(file, name, args, block) {#name, "gsc_" #name, GSC__FILE_##file},
     GSC__GPU_KERNELS(KERNEL)
 #undef KERNEL
 };

@@ -1,6 +1,6 @@
 /* The CUDA driver, opened at run time: a machine without one still loads the library.
  *
- * Own declarations of the few entry points that are used.  The driver's binary
+ * Own declarations of the few intersection points that are used.  The driver's binary
  * interface never changes under a symbol, so no header of the toolkit is needed. */
 #ifndef GSC_GPU_DRIVER_H
 #define GSC_GPU_DRIVER_H

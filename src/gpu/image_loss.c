@@ -34,14 +34,14 @@ static gsc__gpu_image_pass loss_pass(const gsc__image_loss *loss) {
 /* Where everything lies in the scratch. */
 typedef struct scratch_plan {
     uint32_t blocks, mask_blocks;
-    int32_t mask_pieces; /* of a plane */
+    int32_t mask_chunks; /* of a plane */
     size_t mask_sums, shares, bytes;
 } scratch_plan;
 
 static gsc_status plan_scratch(const gsc__gpu_image_pass *pass, scratch_plan *plan) {
     GSC__TRY(gsc__gpu_image_pass_blocks(pass, function, &plan->blocks));
-    plan->mask_pieces = (pass->height + GSC__MASK_ROWS - 1) / GSC__MASK_ROWS;
-    const int64_t count = pass->weight.data ? (int64_t)pass->batch * plan->mask_pieces : 0;
+    plan->mask_chunks = (pass->height + GSC__MASK_ROWS - 1) / GSC__MASK_ROWS;
+    const int64_t count = pass->weight.data ? (int64_t)pass->batch * plan->mask_chunks : 0;
     if (count > INT32_MAX) {
         return gsc__fail(GSC_ERROR_OVERFLOW,
                          "%s: mask of %d planes needs %lld blocks, expected at most %d", function,
@@ -61,13 +61,13 @@ static gsc_status sum_mask(gsc_context *context, const gsc__gpu_image_pass *pass
     const gsc_k_mask_sums rows = {.mask = gsc__gpu_pixels_of(&pass->weight),
                                   .height = pass->height,
                                   .width = pass->width,
-                                  .pieces = plan->mask_pieces,
+                                  .chunks = plan->mask_chunks,
                                   .border = pass->valid ? pass->window->size / 2 : 0,
                                   .sums = sums};
     const gsc_k_mask_total all = {
         .sums = sums, .count = plan->mask_blocks, .channels = pass->channels, .shares = shares};
     GSC__TRY(LAUNCH(mask_sums, plan->mask_blocks, GSC__MASK_BLOCK, rows));
-    return LAUNCH(mask_total, 1, GSC__TOTAL_BLOCK, all);
+    return LAUNCH(mask_total, 1, GSC__MASK_TOTAL_BLOCK, all);
 }
 
 static gsc_status run_loss(gsc_context *context, const gsc__image_loss *loss,

@@ -64,9 +64,9 @@ static tile_plan plan_tiles(const gsc__gpu_image_pass *pass) {
     return plan;
 }
 
-static int32_t pieces_of(const gsc__gpu_image_pass *pass) {
-    return (int32_t)(((int64_t)pass->height * pass->width + GSC__POINTS_PIECE - 1) /
-                     GSC__POINTS_PIECE);
+static int32_t chunks_of(const gsc__gpu_image_pass *pass) {
+    return (int32_t)(((int64_t)pass->height * pass->width + GSC__POINTS_CHUNK - 1) /
+                     GSC__POINTS_CHUNK);
 }
 
 gsc_status gsc__gpu_image_pass_blocks(const gsc__gpu_image_pass *pass, const char *function,
@@ -74,7 +74,7 @@ gsc_status gsc__gpu_image_pass_blocks(const gsc__gpu_image_pass *pass, const cha
     const tile_plan plan = plan_tiles(pass);
     const int64_t planes = (int64_t)pass->batch * pass->channels;
     const int64_t count =
-        planes * (pass->ssim ? (int64_t)plan.columns * plan.rows : pieces_of(pass));
+        planes * (pass->ssim ? (int64_t)plan.columns * plan.rows : chunks_of(pass));
     if (count > INT32_MAX) {
         return gsc__fail(GSC_ERROR_OVERFLOW,
                          "%s: image is [%d, %d, %d, %d], which needs %lld blocks, expected at "
@@ -117,7 +117,7 @@ static gsc_status run_points(gsc_context *context, const gsc__gpu_image_pass *pa
     gsc_k_image_points args = {.channels = pass->channels,
                                .height = pass->height,
                                .width = pass->width,
-                               .pieces = pieces_of(pass),
+                               .chunks = chunks_of(pass),
                                .quads = has_quads(pass),
                                .image = gsc__gpu_pixels_of(&pass->image),
                                .target = gsc__gpu_pixels_of(&pass->target),

@@ -1,4 +1,4 @@
-/* Exact nearest neighbours on the device: see cuda/knn_tree.cu, knn_crowds.cu and knn.cu. */
+/* Exact nearest neighbours on the device: see cuda/knn_tree.cu, knn_clusters.cu and knn.cu. */
 #include "../../cuda/knn_kernels.h"
 #include "gpu.h"
 #include "raster_state.h"
@@ -15,7 +15,7 @@ enum {
     SHORT = 3,
     MEDIUM = 8,
     LISTS_PER_PROCESSOR = 16,
-    CROWD_BLOCKS_PER_PROCESSOR = 2
+    CLUSTER_BLOCKS_PER_PROCESSOR = 2
 };
 
 /* Boxes of all levels, the leaves' first; each level is padded to whole nodes. */
@@ -34,17 +34,17 @@ typedef struct scratch_plan {
     size_t keys, other_keys, sorted;    /* sorted begins where keys do */
     size_t values, other_values, boxes; /* boxes begin where other_values do */
     size_t query_values, query_other_values;
-    size_t cells, query_cells, bounds, sort, crowds, lists, bytes;
+    size_t cells, query_cells, bounds, sort, clusters, lists, bytes;
     uint32_t list_warps; /* of the kernel for any k */
 } scratch_plan;
 
 static uint32_t padded(uint32_t count) {
-    return gsc__gpu_pieces(count, GSC__KNN_LEAF) * GSC__KNN_LEAF;
+    return gsc__gpu_ceil_div(count, GSC__KNN_LEAF) * GSC__KNN_LEAF;
 }
 
 /* The top level has at most as many boxes as a warp has lanes. */
 static tree_plan plan_tree(int64_t count) {
-    tree_plan plan = {.leaves = gsc__gpu_pieces(count, GSC__KNN_LEAF)};
+    tree_plan plan = {.leaves = gsc__gpu_ceil_div(count, GSC__KNN_LEAF)};
     uint32_t boxes = plan.leaves;
     while (boxes > 0) {
         plan.padded[plan.levels] = padded(boxes);
@@ -52,7 +52,7 @@ static tree_plan plan_tree(int64_t count) {
         plan.boxes += plan.padded[plan.levels];
         ++plan.levels;
         if (boxes <= GSC__KNN_LEAF) break;
-        boxes = gsc__gpu_pieces(boxes, GSC__KNN_LEAF);
+        boxes = gsc__gpu_ceil_div(boxes, GSC__KNN_LEAF);
     }
     return plan;
 }
@@ -63,17 +63,17 @@ static size_t take(size_t *total, size_t bytes) {
     return begin;
 }
 
-/* The crowds' counters, their list and the marks of the found ones lie side by side and are
- * cleared at once.  The list has room for every crowd that there can be, and for four times
+/* The clusters' counters, their list and the marks of the found ones lie side by side and are
+ * cleared at once.  The list has room for every cluster that there can be, and for four times
  * what can be left of them after one division. */
-static uint32_t crowd_capacity(int64_t count) {
-    return (uint32_t)(count / (GSC__KNN_CROWD * GSC__KNN_LEAF) + count / 512 + 64);
+static uint32_t cluster_capacity(int64_t count) {
+    return (uint32_t)(count / (GSC__KNN_CLUSTER * GSC__KNN_LEAF) + count / 512 + 64);
 }
 
-static uint32_t crowd_words(int64_t count) {
-    if (count < GSC__KNN_CROWDED_COUNT) return 0;
-    const uint32_t found = (uint32_t)(count / (GSC__KNN_CROWD * GSC__KNN_LEAF) + 1);
-    return (uint32_t)(sizeof(gsc__gpu_crowds) / sizeof(uint32_t)) + 2 * crowd_capacity(count) +
+static uint32_t cluster_words(int64_t count) {
+    if (count < GSC__KNN_CLUSTERED_COUNT) return 0;
+    const uint32_t found = (uint32_t)(count / (GSC__KNN_CLUSTER * GSC__KNN_LEAF) + 1);
+    return (uint32_t)(sizeof(gsc__gpu_clusters) / sizeof(uint32_t)) + 2 * cluster_capacity(count) +
            found;
 }
 
@@ -97,12 +97,12 @@ static scratch_plan plan_scratch(const gsc_context *context, const gsc__knn *knn
     plan.query_cells = take(&plan.bytes, sizeof(gsc__gpu_cells));
     plan.bounds = take(&plan.bytes, GSC__KNN_BOUNDS_BLOCKS * sizeof(gsc__gpu_bounds));
     plan.sort = take(&plan.bytes, gsc__gpu_sort_bytes((int64_t)most, GSC__KNN_KEY_BITS));
-    plan.crowds = take(&plan.bytes, crowd_words((int64_t)most) * sizeof(uint32_t));
+    plan.clusters = take(&plan.bytes, cluster_words((int64_t)most) * sizeof(uint32_t));
     if (knn->k > MEDIUM) {
-        const uint32_t groups = gsc__gpu_pieces(knn->queries_count, GSC__KNN_LEAF);
+        const uint32_t groups = gsc__gpu_ceil_div(knn->queries_count, GSC__KNN_LEAF);
         const uint32_t warps =
             (uint32_t)gsc__gpu_of(context)->device.multiprocessors * LISTS_PER_PROCESSOR;
-        plan.list_warps = gsc__gpu_pieces(groups < warps ? groups : warps, WARPS) * WARPS;
+        plan.list_warps = gsc__gpu_ceil_div(groups < warps ? groups : warps, WARPS) * WARPS;
         plan.lists = take(&plan.bytes, (size_t)plan.list_warps * GSC__KNN_LEAF * (size_t)knn->k *
                                            sizeof(uint64_t));
     }
@@ -117,24 +117,24 @@ size_t gsc__gpu_knn_scratch_bytes(const gsc__call *call, const gsc__knn *knn) {
 /* --------------------------------------------------------------------- order */
 
 /* Puts those points in order that share a cell of the curve. */
-static gsc_status order_crowds(gsc_context *context, const gsc_k_knn_keys *keys, uint32_t *order,
-                               uint32_t *other, void *stream) {
-    const uint32_t leaves = gsc__gpu_pieces(keys->count, GSC__KNN_LEAF);
-    gsc__gpu_crowds *crowds = (void *)keys->cleared;
-    gsc_k_knn_crowds args = {.points = keys->points,
-                             .cells = keys->cells,
-                             .count = keys->count,
-                             .order = order,
-                             .other = other,
-                             .crowds = crowds,
-                             .list = (void *)(crowds + 1),
-                             .capacity = crowd_capacity(keys->count)};
+static gsc_status order_clusters(gsc_context *context, const gsc_k_knn_keys *keys, uint32_t *order,
+                                 uint32_t *other, void *stream) {
+    const uint32_t leaves = gsc__gpu_ceil_div(keys->count, GSC__KNN_LEAF);
+    gsc__gpu_clusters *clusters = (void *)keys->cleared;
+    gsc_k_knn_clusters args = {.points = keys->points,
+                               .cells = keys->cells,
+                               .count = keys->count,
+                               .order = order,
+                               .other = other,
+                               .clusters = clusters,
+                               .list = (void *)(clusters + 1),
+                               .capacity = cluster_capacity(keys->count)};
     const uint32_t blocks =
-        (uint32_t)gsc__gpu_of(context)->device.multiprocessors * CROWD_BLOCKS_PER_PROCESSOR;
+        (uint32_t)gsc__gpu_of(context)->device.multiprocessors * CLUSTER_BLOCKS_PER_PROCESSOR;
     args.found = (void *)(args.list + args.capacity);
     GSC__TRY(
-        LAUNCH(knn_find_crowds, gsc__gpu_pieces(leaves, GSC__KNN_BLOCK), GSC__KNN_BLOCK, args));
-    return LAUNCH(knn_order_crowds, blocks, GSC__KNN_CROWDS_BLOCK, args);
+        LAUNCH(knn_find_clusters, gsc__gpu_ceil_div(leaves, GSC__KNN_BLOCK), GSC__KNN_BLOCK, args));
+    return LAUNCH(knn_order_clusters, blocks, GSC__KNN_CLUSTERS_BLOCK, args);
 }
 
 /* Orders points [count, 3] along the curve, those that are not finite last.  The order is
@@ -143,7 +143,7 @@ static gsc_status order_points(gsc_context *context, const gsc__knn *knn, const 
                                const float *points, int64_t count, size_t cells, size_t values,
                                size_t other_values, void *stream) {
     unsigned char *scratch = knn->scratch;
-    const uint32_t blocks = gsc__gpu_pieces(count, GSC__KNN_BLOCK);
+    const uint32_t blocks = gsc__gpu_ceil_div(count, GSC__KNN_BLOCK);
     gsc_k_knn_bounds bounds = {.points = points,
                                .count = (uint32_t)count,
                                .blocks = blocks,
@@ -160,8 +160,8 @@ static gsc_status order_points(gsc_context *context, const gsc__knn *knn, const 
                                  .cells = bounds.cells,
                                  .count = (uint32_t)count,
                                  .keys = key_arrays[0],
-                                 .cleared = (void *)(scratch + plan->crowds),
-                                 .cleared_words = crowd_words(count)};
+                                 .cleared = (void *)(scratch + plan->clusters),
+                                 .cleared_words = cluster_words(count)};
     GSC__TRY(LAUNCH(knn_keys, blocks, GSC__KNN_BLOCK, keys));
     const gsc__gpu_sort_args sort = {.length = {&bounds.cells->count, (uint32_t)count},
                                      .bits = GSC__KNN_KEY_BITS,
@@ -173,7 +173,7 @@ static gsc_status order_points(gsc_context *context, const gsc__knn *knn, const 
                                      .scratch = scratch + plan->sort};
     GSC__TRY(gsc__gpu_sort(context, &sort, stream, function));
     if (keys.cleared_words == 0) return GSC_OK;
-    return order_crowds(context, &keys, order, other, stream);
+    return order_clusters(context, &keys, order, other, stream);
 }
 
 static gsc_status build_tree(gsc_context *context, const gsc__knn *knn, const scratch_plan *plan,
@@ -188,13 +188,13 @@ static gsc_status build_tree(gsc_context *context, const gsc__knn *knn, const sc
                                      .padded_leaves = tree->padded[0],
                                      .sorted = (void *)(scratch + plan->sorted),
                                      .boxes = boxes};
-    GSC__TRY(LAUNCH(knn_leaves, gsc__gpu_pieces(tree->padded[0], WARPS), GSC__KNN_BLOCK, leaves));
+    GSC__TRY(LAUNCH(knn_leaves, gsc__gpu_ceil_div(tree->padded[0], WARPS), GSC__KNN_BLOCK, leaves));
     for (int32_t level = 1; level < tree->levels; ++level) {
         const gsc_k_knn_boxes args = {.below = boxes + tree->start[level - 1],
                                       .padded_below = tree->padded[level - 1],
                                       .padded_boxes = tree->padded[level],
                                       .boxes = boxes + tree->start[level]};
-        const uint32_t blocks = gsc__gpu_pieces(args.padded_boxes, WARPS);
+        const uint32_t blocks = gsc__gpu_ceil_div(args.padded_boxes, WARPS);
         GSC__TRY(LAUNCH(knn_boxes, blocks, GSC__KNN_BLOCK, args));
     }
     return GSC_OK;
@@ -211,7 +211,7 @@ static gsc_status run_search(gsc_context *context, const gsc__knn *knn, const sc
         .query_order = (void *)(scratch + (apart ? plan->query_values : plan->values)),
         .query_cells = (void *)(scratch + (apart ? plan->query_cells : plan->cells)),
         .count = (uint32_t)knn->queries_count,
-        .groups = gsc__gpu_pieces(knn->queries_count, GSC__KNN_LEAF),
+        .groups = gsc__gpu_ceil_div(knn->queries_count, GSC__KNN_LEAF),
         .sorted = (void *)(scratch + plan->sorted),
         .boxes = (void *)(scratch + plan->boxes),
         .levels = plan->tree.levels,
@@ -223,7 +223,7 @@ static gsc_status run_search(gsc_context *context, const gsc__knn *knn, const sc
         .distances2 = knn->distances2,
         .mean2 = knn->mean2};
     memcpy(args.level_start, plan->tree.start, sizeof args.level_start);
-    const uint32_t blocks = gsc__gpu_pieces(args.groups, WARPS);
+    const uint32_t blocks = gsc__gpu_ceil_div(args.groups, WARPS);
     if (knn->k <= SHORT) return LAUNCH(knn_3, blocks, GSC__KNN_BLOCK, args);
     if (knn->k <= MEDIUM) return LAUNCH(knn_8, blocks, GSC__KNN_BLOCK, args);
     return LAUNCH(knn_any, plan->list_warps / WARPS, GSC__KNN_BLOCK, args);

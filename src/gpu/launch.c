@@ -4,7 +4,7 @@
 #include "gpu.h"
 
 static const char *const kernel_names[] = {
-#define NAME(file, name) #name,
+#define NAME(file, name, args, block) #name,
     GSC__GPU_KERNELS(NAME)
 #undef NAME
 };

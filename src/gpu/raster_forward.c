@@ -1,6 +1,6 @@
-#include "raster_bins.h"
 #include "raster_statistics.h"
 #include "raster_sums.h"
+#include "tile_lists.h"
 
 #include <string.h>
 
@@ -25,13 +25,15 @@ gsc_status gsc__gpu_raster_sizes(const gsc__raster_call *call, gsc_raster_info *
     if (info->visible == 0 && info->intersections == 0) return GSC_OK;
     /* Of the largest frame once project has counted, else all may be in one. */
     if (info->intersections_bytes == 0)
-        info->intersections_bytes = gsc__gpu_rooms_bytes(&layout, info->intersections);
-    const int64_t entries = gsc__gpu_room_entries(&layout, info->intersections_bytes);
+        info->intersections_bytes = gsc__gpu_lists_bytes(&layout, info->intersections);
+    const int64_t intersections = gsc__gpu_slot_capacity(&layout, info->intersections_bytes);
     if (info->intersections_min_bytes == 0)
         info->intersections_min_bytes =
-            layout.lists +
-            (size_t)(entries < layout.room ? entries : layout.room) * sizeof(uint32_t);
-    info->forward_scratch_bytes = gsc__gpu_bins_scratch_bytes(&layout, entries);
+            layout.lists + (size_t)(intersections < layout.record_capacity
+                                        ? intersections
+                                        : layout.record_capacity) *
+                               sizeof(uint32_t);
+    info->forward_scratch_bytes = gsc__gpu_lists_scratch_bytes(&layout, intersections);
     /* The lists stay; those that are made again take their work space from elsewhere. */
     info->backward_scratch_bytes = gsc__gpu_sums_layout(raster, &layout, NULL).bytes;
     return GSC_OK;
@@ -40,13 +42,13 @@ gsc_status gsc__gpu_raster_sizes(const gsc__raster_call *call, gsc_raster_info *
 int64_t gsc__gpu_raster_largest_frame(const gsc__raster *raster, const gsc_raster_info *info) {
     gsc__gpu_layout layout;
     gsc__gpu_layout_plan(raster, info->visible, &layout);
-    return gsc__gpu_room_entries(&layout, info->intersections_bytes);
+    return gsc__gpu_slot_capacity(&layout, info->intersections_bytes);
 }
 
 /* A fill of its own between the kernels would cost more than its bytes. */
 static gsc_status begin_frame(gsc_context *context, const gsc__raster *raster, int32_t index,
                               const gsc__gpu_layout *layout, const gsc__gpu_frame *frame,
-                              gsc__gpu_bins *bins, void *stream, const char *function) {
+                              gsc__gpu_tile_lists *lists, void *stream, const char *function) {
     gsc_k_begin args = {.camera = frame->camera,
                         .header = frame->header,
                         .groups = frame->groups,
@@ -54,10 +56,10 @@ static gsc_status begin_frame(gsc_context *context, const gsc__raster *raster, i
                         .magic = GSC__GPU_STATE_MAGIC,
                         .layout = layout->hash};
     gsc__gpu_camera_source_of(raster, index, &args.source);
-    if (!bins) return LAUNCH(begin, 1, GSC__BEGIN_BLOCK, args);
-    args.clear = (uint32_t *)(void *)bins->zeroed;
-    args.clear_count = (uint32_t)(bins->zeroed_bytes / (4 * sizeof(uint32_t)));
-    bins->is_zeroed = true;
+    if (!lists) return LAUNCH(begin, 1, GSC__BEGIN_BLOCK, args);
+    args.clear = (uint32_t *)(void *)lists->zeroed;
+    args.clear_count = (uint32_t)(lists->zeroed_bytes / (4 * sizeof(uint32_t)));
+    lists->is_zeroed = true;
     return LAUNCH(begin, 1 + GSC__CLEAR_BLOCKS, GSC__BEGIN_BLOCK, args);
 }
 
@@ -96,15 +98,16 @@ static gsc_k_project project_args(const gsc__raster *raster, int32_t index,
     return args;
 }
 
-/* bins: to be cleared for the lists, or NULL. */
+/* tiles: to be cleared for the lists, or NULL. */
 static gsc_status project_frame(gsc_context *context, const gsc__raster *raster, int32_t index,
                                 const gsc__raster_outputs *outputs, const gsc__gpu_layout *layout,
-                                const gsc__gpu_frame *frame, gsc__gpu_bins *bins, void *stream) {
+                                const gsc__gpu_frame *frame, gsc__gpu_tile_lists *lists,
+                                void *stream) {
     static const char function[] = "raster_project";
-    const uint32_t pieces = gsc__gpu_pieces(raster->gaussians, GSC__PIECE);
-    GSC__TRY(begin_frame(context, raster, index, layout, frame, bins, stream, function));
+    const uint32_t chunks = gsc__gpu_ceil_div(raster->gaussians, GSC__CHUNK);
+    GSC__TRY(begin_frame(context, raster, index, layout, frame, lists, stream, function));
     const gsc_k_project project = project_args(raster, index, outputs, layout, frame);
-    return LAUNCH(project, pieces, GSC__PIECE, project);
+    return LAUNCH(project, chunks, GSC__CHUNK, project);
 }
 
 /* Of the cameras: as many as one read or report holds. */
@@ -113,7 +116,7 @@ enum { HEADERS_AT_ONCE = GSC__STAGING_BYTES / sizeof(gsc__gpu_header) };
 /* What the cameras' headers said. */
 typedef struct frame_totals {
     int64_t total, visible, largest_frame;
-    int64_t fullest_bin; /* at most: a bin holds a Gaussian once */
+    int64_t fullest_tile; /* at most: a tile holds a Gaussian once */
 } frame_totals;
 
 static gsc_status add_header(const gsc__gpu_header *header, frame_totals *totals) {
@@ -126,7 +129,7 @@ static gsc_status add_header(const gsc__gpu_header *header, frame_totals *totals
     totals->total += intersections;
     if (visible > totals->visible) totals->visible = visible;
     if (intersections > totals->largest_frame) totals->largest_frame = intersections;
-    if (fullest > totals->fullest_bin) totals->fullest_bin = fullest;
+    if (fullest > totals->fullest_tile) totals->fullest_tile = fullest;
     return GSC_OK;
 }
 
@@ -159,8 +162,8 @@ static gsc_status fill_info(const gsc__raster_call *call, const frame_totals *to
     gsc__gpu_layout_plan(&call->raster, totals->visible, &layout);
     info->visible = totals->visible;
     info->intersections = totals->total;
-    info->intersections_bytes = gsc__gpu_rooms_bytes(&layout, totals->largest_frame);
-    info->intersections_min_bytes = layout.lists + (size_t)totals->fullest_bin * sizeof(uint32_t);
+    info->intersections_bytes = gsc__gpu_lists_bytes(&layout, totals->largest_frame);
+    info->intersections_min_bytes = layout.lists + (size_t)totals->fullest_tile * sizeof(uint32_t);
     return gsc__gpu_raster_sizes(call, info);
 }
 
@@ -189,12 +192,12 @@ static float *plane(const gsc__gpu_layout *layout, float *output, int32_t index)
 
 static gsc_k_blend blend_args(const gsc__raster *raster, int32_t index,
                               const gsc__raster_outputs *outputs, const gsc__gpu_layout *layout,
-                              const gsc__gpu_frame *frame, const gsc__gpu_bins *bins) {
+                              const gsc__gpu_frame *frame, const gsc__gpu_tile_lists *lists) {
     gsc_k_blend args = {
         .frame = *frame,
         .grid = layout->grid,
-        .lists = bins->lists,
-        .capacity = bins->capacity,
+        .lists = lists->values,
+        .capacity = lists->capacity,
         .colors = raster->colors ? raster->colors + index * raster->colors_stride : NULL,
         .channels = raster->channels,
         .pixel_last = (raster->flags & GSC_RASTER_PIXEL_LAST) != 0,
@@ -218,21 +221,21 @@ static enum gsc__gpu_kernel blend_kernel(const gsc__raster *raster,
 
 static gsc_status blend_bands(gsc_context *context, const gsc__raster *raster, int32_t index,
                               const gsc__raster_outputs *outputs, const gsc__gpu_layout *layout,
-                              const gsc__gpu_frame *frame, gsc__gpu_bins *bins, void *statistics,
-                              gsc_k_blend *blend, void *stream) {
+                              const gsc__gpu_frame *frame, gsc__gpu_tile_lists *lists,
+                              void *statistics, gsc_k_blend *blend, void *stream) {
     static const char function[] = "raster_blend";
     const uint32_t area = (1u << layout->grid.shift_x) * (1u << layout->grid.shift_y);
     const enum gsc__gpu_kernel kernel = blend_kernel(raster, outputs);
     const bool any = kernel == GSC__KERNEL_blend_any;
     const uint32_t blocks =
-        any ? (uint32_t)layout->grid.bins * (area / 256)
+        any ? (uint32_t)layout->grid.tiles * (area / 256)
             : gsc__gpu_blend_blocks(layout, gsc__gpu_of(context)->device.multiprocessors);
-    for (uint32_t round = 0; round < bins->rounds; ++round) {
-        GSC__TRY(gsc__gpu_bins_fill(context, layout, frame, bins, round, stream, function));
+    for (uint32_t round = 0; round < lists->rounds; ++round) {
+        GSC__TRY(gsc__gpu_lists_fill(context, layout, frame, lists, round, stream, function));
         if (statistics && round == 0)
             GSC__TRY(gsc__gpu_statistics_begin(context, raster, index, outputs, statistics, layout,
                                                blend, stream));
-        blend->band = bins->bands + round;
+        blend->band = lists->bands + round;
         GSC__TRY(gsc__gpu_launch(context, kernel, blocks, any ? 256 : GSC__BLEND_BLOCK, blend,
                                  sizeof *blend, stream, function));
     }
@@ -244,19 +247,19 @@ static gsc_status blend_bands(gsc_context *context, const gsc__raster *raster, i
 static gsc_status blend_frame(gsc_context *context, const gsc__raster *raster, int32_t index,
                               const gsc__raster_buffers *buffers,
                               const gsc__raster_outputs *outputs, const gsc__gpu_layout *layout,
-                              const gsc__gpu_frame *frame, gsc__gpu_bins *bins, gsc_k_blend *blend,
-                              void *stream) {
+                              const gsc__gpu_frame *frame, gsc__gpu_tile_lists *lists,
+                              gsc_k_blend *blend, void *stream) {
     if (!gsc__wants_statistics(outputs))
-        return blend_bands(context, raster, index, outputs, layout, frame, bins, NULL, blend,
+        return blend_bands(context, raster, index, outputs, layout, frame, lists, NULL, blend,
                            stream);
     const size_t bytes = gsc__gpu_statistics_bytes(layout);
     void *own = NULL, *memory = buffers->scratch;
-    if (bins->rounds > 1 || bytes > buffers->scratch_bytes) {
+    if (lists->rounds > 1 || bytes > buffers->scratch_bytes) {
         GSC__TRY(gsc__context_alloc(context, bytes, "raster_blend: statistics", stream, &own));
         memory = own;
     }
     gsc_status status =
-        blend_bands(context, raster, index, outputs, layout, frame, bins, memory, blend, stream);
+        blend_bands(context, raster, index, outputs, layout, frame, lists, memory, blend, stream);
     if (status == GSC_OK)
         status = gsc__gpu_statistics_finish(context, raster, index, outputs, blend, stream);
     gsc__context_release(context, own, bytes, stream);
@@ -266,56 +269,57 @@ static gsc_status blend_frame(gsc_context *context, const gsc__raster *raster, i
 /* Records of the visible Gaussians, their order by depth, and the plan. */
 static gsc_status make_records(gsc_context *context, const gsc__raster *raster, int32_t index,
                                const gsc__raster_outputs *outputs, const gsc__gpu_layout *layout,
-                               const gsc__gpu_frame *frame, const gsc__gpu_bins *bins,
+                               const gsc__gpu_frame *frame, const gsc__gpu_tile_lists *lists,
                                gsc__gpu_header *report, int64_t *overflow, void *stream) {
     static const char function[] = "raster_blend";
-    const uint32_t most = gsc__gpu_pieces(raster->gaussians, GSC__RECORD_PIECES * GSC__PIECE);
+    const uint32_t most = gsc__gpu_ceil_div(raster->gaussians, GSC__RECORD_CHUNKS * GSC__CHUNK);
     const int multiprocessors = gsc__gpu_of(context)->device.multiprocessors;
     gsc_k_project project = project_args(raster, index, outputs, layout, frame);
     project.report = report;
-    project.plan = gsc__gpu_plan_args(layout, frame, bins, overflow, index > 0);
+    project.plan = gsc__gpu_plan_args(layout, frame, lists, overflow, index > 0);
     /* Large blocks waste fewer threads, small ones are enough for all multiprocessors. */
-    project.record_pieces = most >= 4 * (uint32_t)multiprocessors ? GSC__RECORD_PIECES : 1;
-    const uint32_t blocks = gsc__gpu_pieces(raster->gaussians, project.record_pieces * GSC__PIECE);
+    project.record_chunks = most >= 4 * (uint32_t)multiprocessors ? GSC__RECORD_CHUNKS : 1;
+    const uint32_t blocks =
+        gsc__gpu_ceil_div(raster->gaussians, project.record_chunks * GSC__CHUNK);
     GSC__TRY(LAUNCH(records, blocks, GSC__RECORD_BLOCK, project));
-    if (bins->rounds > 1 || blocks == 0)
-        GSC__TRY(gsc__gpu_bins_plan(context, layout, frame, bins, &project.plan, true, stream,
-                                    function));
-    return gsc__gpu_sort_depths(context, frame, bins, stream, function);
+    if (lists->rounds > 1 || blocks == 0)
+        GSC__TRY(gsc__gpu_lists_plan(context, layout, frame, lists, &project.plan, true, stream,
+                                     function));
+    return gsc__gpu_sort_depths(context, frame, lists, stream, function);
 }
 
 /* Where the lists and the work for them lie in the buffers. */
 static gsc_status place_lists(const gsc__gpu_layout *layout, int32_t camera,
                               const gsc__gpu_frame *frame, const gsc__raster_buffers *buffers,
-                              const gsc_raster_info *info, gsc__gpu_bins *bins,
+                              const gsc_raster_info *info, gsc__gpu_tile_lists *lists,
                               const char *function) {
     if (buffers->intersections_bytes < layout->lists)
         return gsc__fail(GSC_ERROR_BUFFER_TOO_SMALL,
                          "%s: intersections has %zu bytes, the visible Gaussians alone take %zu",
                          function, buffers->intersections_bytes, layout->lists);
-    GSC__TRY(gsc__gpu_bins_begin(layout, camera, frame, buffers, info, bins, function));
-    const size_t needed = gsc__gpu_bins_scratch_bytes(layout, bins->capacity);
+    GSC__TRY(gsc__gpu_lists_begin(layout, camera, frame, buffers, info, lists, function));
+    const size_t needed = gsc__gpu_lists_scratch_bytes(layout, lists->capacity);
     if (needed > buffers->scratch_bytes)
         return gsc__fail(GSC_ERROR_BUFFER_TOO_SMALL,
                          "%s: scratch has %zu bytes, expected at least %zu", function,
                          buffers->scratch_bytes, needed);
-    gsc__gpu_bins_work_space(layout, buffers->scratch, bins);
+    gsc__gpu_lists_work_space(layout, buffers->scratch, lists);
     return GSC_OK;
 }
 
 static gsc_status render_frame(gsc_context *context, const gsc__raster *raster, int32_t index,
                                const gsc__raster_buffers *buffers,
                                const gsc__raster_outputs *outputs, const gsc__gpu_layout *layout,
-                               const gsc__gpu_frame *frame, gsc__gpu_bins *bins,
+                               const gsc__gpu_frame *frame, gsc__gpu_tile_lists *lists,
                                gsc__gpu_header *report, int64_t *overflow, void *stream) {
     static const char function[] = "raster_blend";
-    if (!bins->is_zeroed) GSC__TRY(gsc__gpu_bins_clear(context, bins, stream, function));
-    GSC__TRY(make_records(context, raster, index, outputs, layout, frame, bins, report, overflow,
+    if (!lists->is_zeroed) GSC__TRY(gsc__gpu_lists_clear(context, lists, stream, function));
+    GSC__TRY(make_records(context, raster, index, outputs, layout, frame, lists, report, overflow,
                           stream));
-    gsc_k_blend blend = blend_args(raster, index, outputs, layout, frame, bins);
+    gsc_k_blend blend = blend_args(raster, index, outputs, layout, frame, lists);
     GSC__TRY(gsc__gpu_background(context, raster, index, layout, buffers->state, stream, function,
                                  &blend.background));
-    return blend_frame(context, raster, index, buffers, outputs, layout, frame, bins, &blend,
+    return blend_frame(context, raster, index, buffers, outputs, layout, frame, lists, &blend,
                        stream);
 }
 
@@ -330,10 +334,10 @@ gsc_status gsc__gpu_raster_blend(const gsc__raster_call *call, const gsc_raster_
     gsc__gpu_layout_plan(raster, info->visible, &layout);
     for (int32_t c = 0; c < raster->cameras; ++c) {
         gsc__gpu_frame frame;
-        gsc__gpu_bins bins;
+        gsc__gpu_tile_lists lists;
         gsc__gpu_frame_open(&layout, buffers, c, &frame);
-        GSC__TRY(place_lists(&layout, c, &frame, buffers, info, &bins, "raster_blend"));
-        GSC__TRY(render_frame(context, raster, c, buffers, outputs, &layout, &frame, &bins, NULL,
+        GSC__TRY(place_lists(&layout, c, &frame, buffers, info, &lists, "raster_blend"));
+        GSC__TRY(render_frame(context, raster, c, buffers, outputs, &layout, &frame, &lists, NULL,
                               overflow, stream));
     }
     return GSC_OK;
@@ -348,11 +352,11 @@ static gsc_status draw_frames(gsc_context *context, const gsc__raster *raster,
                               void *stream) {
     for (int32_t c = 0; c < raster->cameras; ++c) {
         gsc__gpu_frame frame;
-        gsc__gpu_bins bins;
+        gsc__gpu_tile_lists lists;
         gsc__gpu_frame_open(layout, buffers, c, &frame);
-        GSC__TRY(place_lists(layout, c, &frame, buffers, expected, &bins, "raster_project_blend"));
-        GSC__TRY(project_frame(context, raster, c, outputs, layout, &frame, &bins, stream));
-        GSC__TRY(render_frame(context, raster, c, buffers, outputs, layout, &frame, &bins,
+        GSC__TRY(place_lists(layout, c, &frame, buffers, expected, &lists, "raster_project_blend"));
+        GSC__TRY(project_frame(context, raster, c, outputs, layout, &frame, &lists, stream));
+        GSC__TRY(render_frame(context, raster, c, buffers, outputs, layout, &frame, &lists,
                               reports ? reports + c : NULL, NULL, stream));
     }
     return GSC_OK;
@@ -389,7 +393,7 @@ gsc_status gsc__gpu_mark_visible(const gsc__raster_call *call, uint8_t *visible)
     const gsc__raster *raster = &call->raster;
     void *stream = call->call.stream;
     static const char function[] = "mark_visible";
-    const uint32_t blocks = gsc__gpu_pieces(raster->gaussians, 256);
+    const uint32_t blocks = gsc__gpu_ceil_div(raster->gaussians, 256);
     for (int32_t c = 0; c < raster->cameras; ++c) {
         gsc_k_mark_visible args = {.gaussians = raster->gaussians,
                                    .means = raster->means,

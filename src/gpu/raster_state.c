@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Bins of 32x16 pixels, or 16x16 where Gaussians outnumber pixels and so are small: within
+/* Tiles of 32x16 pixels, or 16x16 where Gaussians outnumber pixels and so are small: within
  * a few percent of the best choice for every scene measured, see docs/performance.md.  In
  * compat they are the original's tiles: blending asks for the ellipse alone, so that it is
  * the lists that keep a splat out of tiles that the original does not draw it in. */
@@ -18,18 +18,18 @@ void *gsc__gpu_take(gsc__gpu_cut *cut, size_t bytes) {
     return here;
 }
 
-/* Of a group: so that records, which reads both for a piece, finds about as many words of groups
+/* Of a group: so that records, which reads both for a chunk, finds about as many words of groups
  * before it as of marks in its group. */
-static uint32_t group_shift_of(size_t pieces) {
+static uint32_t group_shift_of(size_t chunks) {
     uint32_t shift = 5;
-    while (pieces >> shift > (size_t)(GSC__PIECE / 32) << shift) ++shift;
+    while (chunks >> shift > (size_t)(GSC__CHUNK / 32) << shift) ++shift;
     return shift;
 }
 
 static void plan_state(const gsc__raster *raster, gsc__gpu_layout *layout) {
-    const size_t pieces = gsc__gpu_pieces(raster->gaussians, GSC__PIECE);
-    layout->group_shift = group_shift_of(pieces);
-    layout->group_count = gsc__gpu_pieces((int64_t)pieces, INT64_C(1) << layout->group_shift);
+    const size_t chunks = gsc__gpu_ceil_div(raster->gaussians, GSC__CHUNK);
+    layout->group_shift = group_shift_of(chunks);
+    layout->group_count = gsc__gpu_ceil_div((int64_t)chunks, INT64_C(1) << layout->group_shift);
     gsc__gpu_cut cut = {NULL, 0};
     gsc__gpu_take(&cut, sizeof(gsc__gpu_header));
     layout->camera = cut.at;
@@ -37,13 +37,13 @@ static void plan_state(const gsc__raster *raster, gsc__gpu_layout *layout) {
     layout->background = cut.at;
     gsc__gpu_take(&cut, (size_t)raster->channels * sizeof(float));
     layout->seen = cut.at;
-    gsc__gpu_take(&cut, pieces * (GSC__PIECE / 32) * sizeof(uint32_t));
+    gsc__gpu_take(&cut, chunks * (GSC__CHUNK / 32) * sizeof(uint32_t));
     layout->groups = cut.at;
     gsc__gpu_take(&cut, layout->group_count * sizeof(uint32_t));
     layout->offsets = cut.at;
-    gsc__gpu_take(&cut, ((size_t)layout->grid.bins + 1) * sizeof(uint64_t));
+    gsc__gpu_take(&cut, ((size_t)layout->grid.tiles + 1) * sizeof(uint64_t));
     layout->firsts = cut.at;
-    gsc__gpu_take(&cut, layout->keeps ? (pieces + 1) * sizeof(uint32_t) : 0);
+    gsc__gpu_take(&cut, layout->keeps ? (chunks + 1) * sizeof(uint32_t) : 0);
     layout->final_t = cut.at;
     gsc__gpu_take(&cut, layout->keeps ? (size_t)layout->pixels * sizeof(float) : 0);
     layout->walked = cut.at;
@@ -54,19 +54,20 @@ static void plan_state(const gsc__raster *raster, gsc__gpu_layout *layout) {
 
 static void plan_records(const gsc__raster *raster, int64_t visible, gsc__gpu_layout *layout) {
     gsc__gpu_cut cut = {NULL, 0};
-    layout->room = visible > 0 && visible < raster->gaussians ? visible : raster->gaussians;
-    const size_t room = (size_t)layout->room;
+    layout->record_capacity =
+        visible > 0 && visible < raster->gaussians ? visible : raster->gaussians;
+    const size_t room = (size_t)layout->record_capacity;
     gsc__gpu_take(&cut, room * sizeof(gsc__gpu_record));
     layout->depths = cut.at;
     gsc__gpu_take(&cut, room * sizeof(float));
     layout->order = cut.at;
     gsc__gpu_take(&cut, room * sizeof(uint32_t));
-    layout->gates = cut.at;
+    layout->unclamped = cut.at;
     gsc__gpu_take(&cut, layout->keeps ? room : 0);
     layout->band = cut.at;
     gsc__gpu_take(&cut, sizeof(gsc__gpu_band));
-    layout->bin_order = cut.at;
-    gsc__gpu_take(&cut, ((size_t)layout->grid.bins + 1) * sizeof(uint32_t));
+    layout->tile_order = cut.at;
+    gsc__gpu_take(&cut, ((size_t)layout->grid.tiles + 1) * sizeof(uint32_t));
     layout->part_bytes = cut.at;
     layout->lists = cut.at * (size_t)raster->cameras;
 }
@@ -77,14 +78,14 @@ void gsc__gpu_layout_plan(const gsc__raster *raster, int64_t visible, gsc__gpu_l
     grid->height = raster->height;
     grid->shift_x = shift_x_of(raster);
     grid->shift_y = SHIFT_Y;
-    grid->bins_x = (raster->width + (1 << grid->shift_x) - 1) >> grid->shift_x;
-    grid->bins_y = (raster->height + (1 << SHIFT_Y) - 1) >> SHIFT_Y;
-    grid->bins = grid->bins_x * grid->bins_y;
+    grid->tiles_x = (raster->width + (1 << grid->shift_x) - 1) >> grid->shift_x;
+    grid->tiles_y = (raster->height + (1 << SHIFT_Y) - 1) >> SHIFT_Y;
+    grid->tiles = grid->tiles_x * grid->tiles_y;
     layout->gaussians = raster->gaussians;
     layout->cameras = raster->cameras;
     layout->pixels = (int64_t)raster->width * raster->height;
     layout->keeps = !(raster->flags & GSC_RASTER_FORWARD_ONLY);
-    layout->rooms = layout->keeps ? raster->cameras : 1;
+    layout->list_slots = layout->keeps ? raster->cameras : 1;
     plan_state(raster, layout);
     plan_records(raster, visible, layout);
     const uint64_t own[4] = {GSC__GPU_STATE_MAGIC, sizeof(gsc__gpu_record),
@@ -111,13 +112,13 @@ void gsc__gpu_frame_open(const gsc__gpu_layout *layout, const gsc__raster_buffer
     }
     if (!buffers->intersections) return;
     base = (unsigned char *)buffers->intersections + (size_t)camera * layout->part_bytes;
-    frame->room = (uint32_t)layout->room;
+    frame->record_capacity = (uint32_t)layout->record_capacity;
     frame->records = (gsc__gpu_record *)(void *)base;
     frame->depths = (float *)(void *)(base + layout->depths);
     frame->order = (uint32_t *)(void *)(base + layout->order);
-    if (layout->keeps) frame->gates = base + layout->gates;
+    if (layout->keeps) frame->unclamped = base + layout->unclamped;
     frame->band = (gsc__gpu_band *)(void *)(base + layout->band);
-    frame->bin_order = (uint32_t *)(void *)(base + layout->bin_order);
+    frame->tile_order = (uint32_t *)(void *)(base + layout->tile_order);
 }
 
 gsc_status gsc__gpu_background(gsc_context *context, const gsc__raster *raster, int32_t index,

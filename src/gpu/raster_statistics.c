@@ -61,5 +61,5 @@ gsc_status gsc__gpu_statistics_finish(gsc_context *context, const gsc__raster *r
         .weight_sum = outputs->weight_sum ? outputs->weight_sum + at : NULL,
         .weight_blend = outputs->weight_blend ? outputs->weight_blend + at : NULL,
         .weight_distance = outputs->weight_distance ? outputs->weight_distance + at : NULL};
-    return LAUNCH(finish_statistics, gsc__gpu_pieces(raster->gaussians, 256), 256, args);
+    return LAUNCH(finish_statistics, gsc__gpu_ceil_div(raster->gaussians, 256), 256, args);
 }

@@ -8,19 +8,19 @@
 #define BLOCKS_MAX 2048
 
 static uint32_t blocks_for(int64_t count, int64_t block) {
-    const uint32_t blocks = gsc__gpu_pieces(count, block);
+    const uint32_t blocks = gsc__gpu_ceil_div(count, block);
     return blocks < BLOCKS_MAX ? blocks : BLOCKS_MAX;
 }
 
 gsc__gpu_sums gsc__gpu_sums_layout(const gsc__raster *raster, const gsc__gpu_layout *layout,
                                    void *base) {
-    const size_t n = (size_t)layout->room;
-    const size_t pieces = gsc__gpu_pieces(raster->gaussians, GSC__PIECE);
+    const size_t n = (size_t)layout->record_capacity;
+    const size_t chunks = gsc__gpu_ceil_div(raster->gaussians, GSC__CHUNK);
     const bool fixed = (raster->flags & GSC_RASTER_DETERMINISTIC) != 0;
     gsc__gpu_cut cut = {base, 0};
     gsc__gpu_sums s = {0};
     s.sums = gsc__gpu_take(&cut, n * GSC__SUMS * sizeof *s.sums);
-    s.shares = gsc__gpu_take(&cut, pieces * GSC__CAMERA_SHARES * sizeof *s.shares);
+    s.shares = gsc__gpu_take(&cut, chunks * GSC__CAMERA_SHARES * sizeof *s.shares);
     if (fixed) s.fixed = gsc__gpu_take(&cut, n * GSC__SUMS * sizeof *s.fixed);
     if (fixed && raster->channels != 3) {
         s.color_width = ((uint32_t)raster->channels + 3) / 4 * 4;
@@ -34,9 +34,10 @@ gsc__gpu_sums gsc__gpu_sums_layout(const gsc__raster *raster, const gsc__gpu_lay
 /* row: bytes of one, a multiple of 16. */
 static gsc_status clear(gsc_context *context, const gsc__gpu_frame *frame, void *to, size_t row,
                         void *stream, const char *function) {
-    const gsc_k_clear_records args = {*frame, to, (uint32_t)(row / 16)};
+    const gsc_k_clear_sums args = {*frame, to, (uint32_t)(row / 16)};
     if (!to) return GSC_OK;
-    return LAUNCH(clear_records, blocks_for((int64_t)frame->room * args.quads, GSC__CLEAR_BLOCK),
+    return LAUNCH(clear_sums,
+                  blocks_for((int64_t)frame->record_capacity * args.quads, GSC__CLEAR_BLOCK),
                   GSC__CLEAR_BLOCK, args);
 }
 
@@ -56,18 +57,20 @@ gsc_status gsc__gpu_sums_clear(gsc_context *context, const gsc__gpu_frame *frame
 
 gsc_status gsc__gpu_sums_finish(gsc_context *context, const gsc__raster *raster,
                                 const gsc__gpu_frame *frame, const gsc__gpu_sums *sums,
-                                float *by_colors, void *stream, const char *function) {
+                                float *grad_colors, void *stream, const char *function) {
     const gsc_k_finish_sums args = {*frame, sums->fixed, sums->sums, GSC__SUMS};
-    GSC__TRY(LAUNCH(finish_sums, blocks_for((int64_t)frame->room * GSC__SUMS, GSC__FINISH_BLOCK),
+    GSC__TRY(LAUNCH(finish_sums,
+                    blocks_for((int64_t)frame->record_capacity * GSC__SUMS, GSC__FINISH_BLOCK),
                     GSC__FINISH_BLOCK, args));
-    if (!sums->color_sums || !by_colors) return GSC_OK;
+    if (!sums->color_sums || !grad_colors) return GSC_OK;
     const gsc_k_finish_colors colors = {.frame = *frame,
                                         .fixed = sums->color_fixed,
                                         .sums = sums->color_sums,
                                         .width = sums->color_width,
                                         .channels = (uint32_t)raster->channels,
-                                        .by_colors = by_colors};
-    return LAUNCH(finish_colors,
-                  blocks_for((int64_t)frame->room * sums->color_width, GSC__FINISH_BLOCK),
-                  GSC__FINISH_BLOCK, colors);
+                                        .grad_colors = grad_colors};
+    return LAUNCH(
+        finish_colors,
+        blocks_for((int64_t)frame->record_capacity * sums->color_width, GSC__FINISH_BLOCK),
+        GSC__FINISH_BLOCK, colors);
 }

@@ -7,7 +7,7 @@
 
 typedef struct gsc__gpu_sums {
     float *sums;    /* [room, GSC__SUMS] of the records */
-    double *shares; /* [pieces, GSC__CAMERA_SHARES] of the camera's gradient */
+    double *shares; /* [chunks, GSC__CAMERA_SHARES] of the camera's gradient */
     /* NULL without the flag */
     uint64_t *fixed; /* [room, GSC__SUMS] */
     /* of colours in other than 3 channels, NULL where there are none */
@@ -23,10 +23,10 @@ gsc__gpu_sums gsc__gpu_sums_layout(const gsc__raster *raster, const gsc__gpu_lay
 /* Zeroes those of the visible Gaussians. */
 gsc_status gsc__gpu_sums_clear(gsc_context *context, const gsc__gpu_frame *frame,
                                const gsc__gpu_sums *sums, void *stream, const char *function);
-/* After both passes: sums to floats, those of colours added to by_colors [N, channels],
+/* After both passes: sums to floats, those of colours added to grad_colors [N, channels],
  * which may be NULL. */
 gsc_status gsc__gpu_sums_finish(gsc_context *context, const gsc__raster *raster,
                                 const gsc__gpu_frame *frame, const gsc__gpu_sums *sums,
-                                float *by_colors, void *stream, const char *function);
+                                float *grad_colors, void *stream, const char *function);
 
 #endif

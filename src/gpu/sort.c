@@ -7,8 +7,8 @@
  * on it. */
 #define TILES 256
 
-static int64_t pieces(int64_t count, int64_t piece) {
-    return (count + piece - 1) / piece;
+static int64_t chunks(int64_t count, int64_t chunk) {
+    return (count + chunk - 1) / chunk;
 }
 
 static int64_t rounds(uint32_t bits) {
@@ -17,14 +17,14 @@ static int64_t rounds(uint32_t bits) {
 
 /* Of any length up to the limit: shorter ones are cut into smaller tiles. */
 static uint32_t tile_limit(int64_t limit, uint32_t bits) {
-    const int64_t smallest = pieces(limit, GSC__SORT_BLOCK * GSC__SORT_FEWEST_ROUNDS);
-    const int64_t largest = pieces(limit, GSC__SORT_BLOCK * rounds(bits));
+    const int64_t smallest = chunks(limit, GSC__SORT_BLOCK * GSC__SORT_FEWEST_ROUNDS);
+    const int64_t largest = chunks(limit, GSC__SORT_BLOCK * rounds(bits));
     const int64_t most = largest > TILES ? largest : TILES;
     return (uint32_t)(smallest < most ? smallest : most);
 }
 
 static size_t states_bytes(int64_t limit, uint32_t bits) {
-    const int64_t tiles = tile_limit(limit, bits), groups = pieces(tiles, GSC__SORT_GROUP);
+    const int64_t tiles = tile_limit(limit, bits), groups = chunks(tiles, GSC__SORT_GROUP);
     return (size_t)(tiles + 2 * groups) * GSC__SORT_DIGITS * sizeof(uint32_t);
 }
 
@@ -33,12 +33,12 @@ uint32_t gsc__gpu_sort_passes(uint32_t bits) {
 }
 
 size_t gsc__gpu_sort_bytes(int64_t limit, uint32_t bits) {
-    return sizeof(gsc__gpu_sort_board) + 2 * states_bytes(limit, bits);
+    return sizeof(gsc__gpu_sort_progress) + 2 * states_bytes(limit, bits);
 }
 
-/* The board and the first states: those of later passes are cleared on the way. */
+/* The progress and the first states: those of later passes are cleared on the way. */
 size_t gsc__gpu_sort_zeroed_bytes(int64_t limit, uint32_t bits) {
-    return sizeof(gsc__gpu_sort_board) + states_bytes(limit, bits);
+    return sizeof(gsc__gpu_sort_progress) + states_bytes(limit, bits);
 }
 
 static enum gsc__gpu_kernel kernel_of(uint32_t key_bytes) {
@@ -52,7 +52,7 @@ gsc_status gsc__gpu_sort(gsc_context *context, const gsc__gpu_sort_args *sort, v
     const uint32_t passes = gsc__gpu_sort_passes(sort->bits);
     const int64_t limit = sort->length.limit;
     const size_t bytes = states_bytes(limit, sort->bits);
-    unsigned char *states = (unsigned char *)sort->scratch + sizeof(gsc__gpu_sort_board);
+    unsigned char *states = (unsigned char *)sort->scratch + sizeof(gsc__gpu_sort_progress);
     gsc_k_sort args = {.length = sort->length,
                        .keys = sort->keys,
                        .values = sort->values,
@@ -64,16 +64,16 @@ gsc_status gsc__gpu_sort(gsc_context *context, const gsc__gpu_sort_args *sort, v
                        .passes = passes,
                        .tiles = TILES,
                        .tile_limit = tile_limit(limit, sort->bits),
-                       .board = sort->scratch,
+                       .progress = sort->scratch,
                        .states = {(void *)states, (void *)(states + bytes)}};
     /* Values that are given stand in one of the arrays written to, so the passes must be as
      * many as the caller counted on.  Where passes may be left out the highest digit is the
      * narrowest, because it is the one that keys tend to share. */
-    args.leave_out = sort->values == NULL;
-    args.digit_bits = args.leave_out ? GSC__SORT_DIGIT_BITS : (sort->bits + passes - 1) / passes;
+    args.may_skip = sort->values == NULL;
+    args.digit_bits = args.may_skip ? GSC__SORT_DIGIT_BITS : (sort->bits + passes - 1) / passes;
     if (limit == 0) return GSC_OK;
     uint32_t grid = BLOCKS * (uint32_t)gsc__gpu_of(context)->device.multiprocessors;
-    const int64_t work = pieces(limit, GSC__SORT_BLOCK * GSC__SORT_FEWEST_ROUNDS) * passes;
+    const int64_t work = chunks(limit, GSC__SORT_BLOCK * GSC__SORT_FEWEST_ROUNDS) * passes;
     if (grid > work) grid = (uint32_t)work;
     if (!sort->zeroed)
         GSC__TRY(gsc__gpu_memset(context, sort->scratch, 0,

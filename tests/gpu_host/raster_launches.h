@@ -11,7 +11,7 @@ enum { STATE_BYTES = 1 << 15, LIST_BYTES = 1 << 19 };
 static fake_notes *notes;
 static gsc_context *context;
 static _Alignas(256) unsigned char state_memory[STATE_BYTES], lists_memory[LIST_BYTES];
-static view color, depth, touched, weight_sum, weight_count, by_color, by_means, by_background;
+static view color, depth, touched, weight_sum, weight_count, grad_color, by_means, grad_background;
 static view state, lists;
 static gsc_raster_info info;
 static gsc_raster_buffers buffers;
@@ -31,13 +31,13 @@ static void make_views(void) {
     VIEW(&touched, CAMERAS, GAUSSIANS);
     VIEW(&weight_sum, CAMERAS, GAUSSIANS);
     VIEW(&weight_count, CAMERAS, GAUSSIANS);
-    VIEW(&by_color, CAMERAS, 3, HEIGHT, WIDTH);
+    VIEW(&grad_color, CAMERAS, 3, HEIGHT, WIDTH);
     VIEW(&by_means, GAUSSIANS, 3);
-    VIEW(&by_background, CAMERAS, 3);
+    VIEW(&grad_background, CAMERAS, 3);
     view_dtype(&touched, kDLInt, 32);
     view_dtype(&weight_count, kDLInt, 32);
-    view *const all[] = {&color,        &depth,    &touched,  &weight_sum,
-                         &weight_count, &by_color, &by_means, &by_background};
+    view *const all[] = {&color,        &depth,      &touched,  &weight_sum,
+                         &weight_count, &grad_color, &by_means, &grad_background};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; ++i) {
         view_device(all[i], kDLCUDA, 0);
         all[i]->tensor.data = view_memory + 4096 * (i + 1);
@@ -46,7 +46,7 @@ static void make_views(void) {
     bytes(&lists, lists_memory, LIST_BYTES);
 }
 
-/* A frame of `intersections` pairs, as project would have counted them. */
+/* A frame of `intersections` intersections, as project would have counted them. */
 static void know(int64_t intersections) {
     info = (gsc_raster_info){.struct_size = sizeof info, .intersections = intersections};
     expect_ok(gsc_raster_sizes(context, &args, &info));
@@ -63,7 +63,7 @@ static int open_context(void **unused) {
         .struct_size = sizeof buffers, .state = &state.tensor, .intersections = &lists.tensor};
     outputs = (gsc_raster_outputs){.struct_size = sizeof outputs, .color = &color.tensor};
     grads = (gsc_raster_grads){
-        .struct_size = sizeof grads, .color = &by_color.tensor, .means = &by_means.tensor};
+        .struct_size = sizeof grads, .color = &grad_color.tensor, .means = &by_means.tensor};
     context = fake_driver_context(0, 0);
     know(100);
     return 0;

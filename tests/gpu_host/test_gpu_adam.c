@@ -41,7 +41,7 @@ static gsc_status step(int64_t rows, const int64_t *sizes, const gsc__visible_ro
 /* What the kernel divides by and multiplies without a check. */
 static void check_columns(const gsc_k_adam_rows *args, const gsc__gpu_adam_columns *columns) {
     const uint32_t width = columns->width, last = args->block_rows * width - 1;
-    assert_true(width > 0 && last < GSC__ADAM_ROOM);
+    assert_true(width > 0 && last < GSC__ADAM_CAPACITY);
     assert_true(args->block_rows == 1 || columns->row_size == width);
     for (uint32_t i = 0; i <= last; ++i)
         assert_true((uint64_t)(2 * i) * columns->reciprocal >> 32 == i / width);
@@ -67,7 +67,7 @@ static int64_t check_launch(const fake_launch *seen, int64_t rows, gsc_k_adam_ro
     const int64_t blocks = seen->grid[0] / args->slices;
     assert_int_equal(seen->grid[0] % args->slices, 0);
     assert_true(blocks * args->block_rows >= rows && (blocks - 1) * args->block_rows < rows);
-    assert_true(args->block_rows * width <= (int64_t)args->slices * GSC__ADAM_ROOM);
+    assert_true(args->block_rows * width <= (int64_t)args->slices * GSC__ADAM_CAPACITY);
     assert_true(args->slices == 1 || args->block_rows == 1);
     assert_true(args->block_rows <= FEWEST_ROWS || blocks >= BLOCKS);
     return blocks;
@@ -114,14 +114,14 @@ static void visible_rows_of_every_size(void **state) {
         expect_all_columns(rows[i], (const int64_t[]){65, 0}, 1);
     }
     expect_all_columns(500, (const int64_t[]){5000, 1000, 48, 0}, 1);
-    expect_all_columns(7, (const int64_t[]){GSC__ADAM_ROOM - 1, 0}, 1);
-    expect_all_columns(7, (const int64_t[]){GSC__ADAM_ROOM, 0}, 1);
-    expect_all_columns(7, (const int64_t[]){GSC__ADAM_ROOM + 1, 3, 0}, 1);
-    expect_all_columns(1000, (const int64_t[]){16 * GSC__ADAM_ROOM, 0}, 1);
+    expect_all_columns(7, (const int64_t[]){GSC__ADAM_CAPACITY - 1, 0}, 1);
+    expect_all_columns(7, (const int64_t[]){GSC__ADAM_CAPACITY, 0}, 1);
+    expect_all_columns(7, (const int64_t[]){GSC__ADAM_CAPACITY + 1, 3, 0}, 1);
+    expect_all_columns(1000, (const int64_t[]){16 * GSC__ADAM_CAPACITY, 0}, 1);
     /* The last column of a wide group, which is alone in its launch. */
-    expect_all_columns(1000, (const int64_t[]){16 * GSC__ADAM_ROOM + 1, 0}, 2);
-    expect_all_columns(3, (const int64_t[]){5, 20 * GSC__ADAM_ROOM, 7, 0}, 2);
-    expect_all_columns(1, (const int64_t[]){64 * 16 * GSC__ADAM_ROOM - 1, 0}, 64);
+    expect_all_columns(1000, (const int64_t[]){16 * GSC__ADAM_CAPACITY + 1, 0}, 2);
+    expect_all_columns(3, (const int64_t[]){5, 20 * GSC__ADAM_CAPACITY, 7, 0}, 2);
+    expect_all_columns(1, (const int64_t[]){64 * 16 * GSC__ADAM_CAPACITY - 1, 0}, 64);
 }
 
 static void scenes_have_blocks_of_many_rows(void **state) {
@@ -174,7 +174,7 @@ static void every_row_in_pieces(void **state) {
 }
 
 static void more_rows_than_blocks_are_refused(void **state) {
-    static const int64_t narrow[] = {1, 0}, wide[] = {2 * GSC__ADAM_ROOM, 0};
+    static const int64_t narrow[] = {1, 0}, wide[] = {2 * GSC__ADAM_CAPACITY, 0};
     const gsc__visible_rows visible = {.data = &mask, .bytes = 4};
     const int64_t most = (int64_t)INT32_MAX * GSC__ADAM_ROWS;
     char message[100];

@@ -4,7 +4,7 @@
 
 #include "fake_context.h"
 
-#include "gpu/raster_bins.h"
+#include "gpu/tile_lists.h"
 
 #include <stdlib.h>
 
@@ -88,18 +88,18 @@ static gsc_status backward(void) {
     return gsc__gpu_raster_backward(&call, &info, &grads);
 }
 
-static gsc_k_unproject unproject_of(int camera) {
-    gsc_k_unproject args;
-    const fake_launch *seen = fake_driver_launch(notes, "gsc_unproject", camera);
+static gsc_k_project_backward project_backward_of(int camera) {
+    gsc_k_project_backward args;
+    const fake_launch *seen = fake_driver_launch(notes, "gsc_project_backward", camera);
     assert_non_null(seen);
     assert_int_equal(seen->args_bytes, sizeof args);
-    assert_int_equal(seen->grid[0], (N + GSC__PIECE - 1) / GSC__PIECE);
-    assert_int_equal(seen->block[0], GSC__UNPROJECT_BLOCK);
+    assert_int_equal(seen->grid[0], (N + GSC__CHUNK - 1) / GSC__CHUNK);
+    assert_int_equal(seen->block[0], GSC__PROJECT_BACKWARD_BLOCK);
     memcpy(&args, seen->args, sizeof args);
     return args;
 }
 
-static gsc__gpu_gradient gradient_of(const gsc_k_unproject *args, const float *to) {
+static gsc__gpu_gradient gradient_of(const gsc_k_project_backward *args, const float *to) {
     for (uint32_t i = 0; i < args->gradients; ++i)
         if (args->gradient[i].to == to) return args->gradient[i];
     for (uint32_t i = 0; i < args->sh_gradients; ++i)
@@ -120,7 +120,7 @@ static void stored_gradients_are_not_filled(void **state) {
     expect_filled(memory[6], CAMERAS * 16, 0);
     assert_true(memory[6][CAMERAS * 16] == UNTOUCHED);
     for (int camera = 0; camera < CAMERAS; ++camera) {
-        const gsc_k_unproject args = unproject_of(camera);
+        const gsc_k_project_backward args = project_backward_of(camera);
         assert_int_equal(args.gradients, 5);
         assert_int_equal(args.sh_gradients, 1);
         for (int i = 0; i < 5; ++i)
@@ -140,7 +140,7 @@ static void added_gradients_are_neither_filled_nor_stored(void **state) {
     expect_ok(backward());
     for (int i = 0; i < 7; ++i) expect_filled(memory[i], N, UNTOUCHED);
     for (int camera = 0; camera < CAMERAS; ++camera) {
-        const gsc_k_unproject args = unproject_of(camera);
+        const gsc_k_project_backward args = project_backward_of(camera);
         for (uint32_t i = 0; i < args.gradients; ++i) assert_false(args.gradient[i].overwrite);
         assert_false(args.sh_gradient[0].overwrite);
     }
@@ -161,7 +161,7 @@ static void colors_of_each_camera_are_stored(void **state) {
     expect_ok(backward());
     expect_filled(memory[7], CAMERAS * N * 3, UNTOUCHED);
     for (int camera = 0; camera < CAMERAS; ++camera) {
-        const gsc_k_unproject args = unproject_of(camera);
+        const gsc_k_project_backward args = project_backward_of(camera);
         assert_true(gradient_of(&args, memory[7] + camera * 3 * N).overwrite);
     }
 }
@@ -173,8 +173,8 @@ static void other_channels_are_filled(void **state) {
     expect_ok(backward());
     expect_filled(memory[7], N * 4, 0);
     assert_true(memory[7][N * 4] == UNTOUCHED);
-    assert_int_equal(unproject_of(0).gradients, 5);
-    assert_int_equal(unproject_of(0).sh_gradients, 0);
+    assert_int_equal(project_backward_of(0).gradients, 5);
+    assert_int_equal(project_backward_of(0).sh_gradients, 0);
 }
 
 static void harmonics_in_two_arrays(void **state) {
@@ -183,7 +183,7 @@ static void harmonics_in_two_arrays(void **state) {
     raster.sh_coefficients = 15;
     grads.sh_dc = memory[7];
     expect_ok(backward());
-    const gsc_k_unproject args = unproject_of(0);
+    const gsc_k_project_backward args = project_backward_of(0);
     assert_int_equal(args.sh_gradients, 2);
     const gsc__gpu_gradient rest = gradient_of(&args, memory[4]),
                             dc = gradient_of(&args, memory[7]);
@@ -197,17 +197,17 @@ static void harmonics_in_two_arrays(void **state) {
 static void sums_are_cleared_by_the_device(void **state) {
     (void)state;
     expect_ok(backward());
-    gsc_k_clear_records clear;
-    gsc_k_unblend unblend;
-    const fake_launch *first = fake_driver_launch(notes, "gsc_clear_records", 0),
-                      *then = fake_driver_launch(notes, "gsc_unblend", 0);
+    gsc_k_clear_sums clear;
+    gsc_k_blend_backward blend_backward;
+    const fake_launch *first = fake_driver_launch(notes, "gsc_clear_sums", 0),
+                      *then = fake_driver_launch(notes, "gsc_blend_backward", 0);
     assert_non_null(first);
     assert_non_null(then);
     assert_true(first < then);
     memcpy(&clear, first->args, sizeof clear);
-    memcpy(&unblend, then->args, sizeof unblend);
-    assert_ptr_equal(clear.to, unblend.sums);
-    assert_ptr_equal(clear.frame.header, unblend.frame.header);
+    memcpy(&blend_backward, then->args, sizeof blend_backward);
+    assert_ptr_equal(clear.to, blend_backward.sums);
+    assert_ptr_equal(clear.frame.header, blend_backward.frame.header);
     assert_int_equal(clear.quads * 4, GSC__SUMS);
 }
 
@@ -228,15 +228,15 @@ static void reproducible_sums_take_two_passes(void **state) {
         if (variant == 1) grads.depth = upstream;
         if (variant == 2) with_colors(4, false);
         expect_ok(backward());
-        for (int i = 0; i < (variant == 2 ? 4 : 2); ++i) expect_next(&at, "gsc_clear_records");
-        expect_next(&at, variant == 0   ? "gsc_unblend_largest"
-                         : variant == 1 ? "gsc_unblend_all_largest"
-                                        : "gsc_unblend_any_largest");
-        gsc_k_unblend first, second;
+        for (int i = 0; i < (variant == 2 ? 4 : 2); ++i) expect_next(&at, "gsc_clear_sums");
+        expect_next(&at, variant == 0   ? "gsc_blend_backward_largest"
+                         : variant == 1 ? "gsc_blend_backward_all_largest"
+                                        : "gsc_blend_backward_any_largest");
+        gsc_k_blend_backward first, second;
         memcpy(&first, notes->launches[at - 1].args, sizeof first);
-        expect_next(&at, variant == 0   ? "gsc_unblend_fixed"
-                         : variant == 1 ? "gsc_unblend_all_fixed"
-                                        : "gsc_unblend_any_fixed");
+        expect_next(&at, variant == 0   ? "gsc_blend_backward_fixed"
+                         : variant == 1 ? "gsc_blend_backward_all_fixed"
+                                        : "gsc_blend_backward_any_fixed");
         memcpy(&second, notes->launches[at - 1].args, sizeof second);
         assert_non_null(first.fixed);
         assert_int_equal(first.color_sums != NULL, variant == 2);
@@ -244,7 +244,7 @@ static void reproducible_sums_take_two_passes(void **state) {
         assert_memory_equal(&first, &second, sizeof first);
         expect_next(&at, "gsc_finish_sums");
         if (variant == 2) expect_next(&at, "gsc_finish_colors");
-        expect_next(&at, "gsc_unproject");
+        expect_next(&at, "gsc_project_backward");
         if (variant < 2) close_buffers();
     }
 }
@@ -296,16 +296,16 @@ static void steps_instead_of_gradients(void **state) {
     grads = (gsc__raster_grads){
         .color = upstream, .scales = memory[2], .view = memory[6], .steps = &steps};
     expect_ok(backward());
-    gsc_k_unproject_step args;
-    const fake_launch *seen = fake_driver_launch(notes, "gsc_unproject_step", 0);
-    assert_null(fake_driver_launch(notes, "gsc_unproject", 0));
+    gsc_k_project_backward_step args;
+    const fake_launch *seen = fake_driver_launch(notes, "gsc_project_backward_step", 0);
+    assert_null(fake_driver_launch(notes, "gsc_project_backward", 0));
     assert_non_null(seen);
     assert_int_equal(seen->args_bytes, sizeof args);
-    assert_int_equal(seen->grid[0], (N + GSC__PIECE - 1) / GSC__PIECE);
+    assert_int_equal(seen->grid[0], (N + GSC__CHUNK - 1) / GSC__CHUNK);
     memcpy(&args, seen->args, sizeof args);
-    assert_int_equal(args.unproject.gradients, 1);
-    assert_ptr_equal(args.unproject.gradient[0].to, memory[2]);
-    assert_true(args.unproject.log_scales && !args.unproject.logit_opacities);
+    assert_int_equal(args.project_backward.gradients, 1);
+    assert_ptr_equal(args.project_backward.gradient[0].to, memory[2]);
+    assert_true(args.project_backward.log_scales && !args.project_backward.logit_opacities);
     assert_ptr_equal(args.radii, radii);
     assert_int_equal(args.steps, 4);
     for (int i = 0; i < 4; ++i) {
@@ -326,7 +326,7 @@ static void nothing_wanted(void **state) {
     (void)state;
     grads = (gsc__raster_grads){.color = upstream};
     expect_ok(backward());
-    assert_null(fake_driver_launch(notes, "gsc_unproject", 0));
+    assert_null(fake_driver_launch(notes, "gsc_project_backward", 0));
 }
 
 int main(void) {

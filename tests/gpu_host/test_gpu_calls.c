@@ -13,7 +13,7 @@ enum { PIXELS = CAMERAS * WIDTH * HEIGHT, STATE_BYTES = 1 << 15 };
 static fake_notes *notes;
 static gsc_context *context;
 static _Alignas(256) unsigned char state_memory[STATE_BYTES], lists_memory[STATE_BYTES];
-static view color, radii, state_bytes, lists_bytes, by_color, by_means, visible, scalar;
+static view color, radii, state_bytes, lists_bytes, grad_color, by_means, visible, scalar;
 static view points, indices, image, map, rows;
 static gsc_raster_info info;
 
@@ -35,7 +35,7 @@ static int open_context(void **unused) {
     VIEW(&color, CAMERAS, 3, HEIGHT, WIDTH);
     VIEW(&radii, CAMERAS, GAUSSIANS);
     view_dtype(&radii, kDLInt, 32);
-    VIEW(&by_color, CAMERAS, 3, HEIGHT, WIDTH);
+    VIEW(&grad_color, CAMERAS, 3, HEIGHT, WIDTH);
     VIEW(&by_means, GAUSSIANS, 3);
     VIEW(&visible, CAMERAS, GAUSSIANS);
     view_dtype(&visible, kDLUInt, 8);
@@ -46,8 +46,8 @@ static int open_context(void **unused) {
     VIEW(&image, 1, 3, 16, 20);
     VIEW(&map, 1, 3, 16, 20);
     VIEW(&rows, 40, 3);
-    view *const all[] = {&color,  &radii,   &by_color, &by_means, &visible, &scalar,
-                         &points, &indices, &image,    &map,      &rows};
+    view *const all[] = {&color,  &radii,   &grad_color, &by_means, &visible, &scalar,
+                         &points, &indices, &image,      &map,      &rows};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; ++i) on_gpu(all[i]);
     bytes(&state_bytes, state_memory, STATE_BYTES);
     bytes(&lists_bytes, lists_memory, STATE_BYTES);
@@ -101,7 +101,7 @@ static gsc_status backward(void *stream) {
     GSC_INIT(gsc_raster_grads, grads);
     buffers.state = &state_bytes.tensor;
     buffers.intersections = &lists_bytes.tensor;
-    grads.color = &by_color.tensor;
+    grads.color = &grad_color.tensor;
     grads.means = &by_means.tensor;
     return gsc_raster_backward(context, &args, &buffers, &info, &grads, stream);
 }
@@ -111,7 +111,7 @@ static gsc_status forward(void *stream) {
     GSC_INIT(gsc_raster_grads, grads);
     gsc_raster_saved *saved;
     outputs.color = &color.tensor;
-    grads.color = &by_color.tensor;
+    grads.color = &grad_color.tensor;
     grads.means = &by_means.tensor;
     GSC__TRY(gsc_rasterize(context, &args, &outputs, &saved, stream));
     gsc_status status = gsc_rasterize_backward(context, &args, saved, &grads, stream);
@@ -340,32 +340,32 @@ static const fake_launch *launch_of(const char *kernel) {
     return seen;
 }
 
-/* Every warp that order_bins may ask for exists: those of all bins, and three more for each
+/* Every warp that order_tiles may ask for exists: those of all tiles, and three more for each
  * of a long list's. */
 static void blending_has_warps_for_long_lists(void **unused) {
     static const struct {
         gsc_status (*run)(void *stream);
         const char *kernel;
-    } passes[] = {{render, "gsc_blend"}, {backward, "gsc_unblend"}};
-    gsc_k_find_bins find;
+    } passes[] = {{render, "gsc_blend"}, {backward, "gsc_blend_backward"}};
+    gsc_k_find_tiles find;
     (void)unused;
     for (int i = 0; i < 2; ++i) {
         notes->launch_count = 0;
         expect_ok(passes[i].run(NULL));
-        if (i == 0) memcpy(&find, launch_of("gsc_find_bins")->args, sizeof find);
-        const gsc_k_order_bins order = find.order; /* backward goes by the same */
-        const int bins = order.grid.bins;
+        if (i == 0) memcpy(&find, launch_of("gsc_find_tiles")->args, sizeof find);
+        const gsc_k_order_tiles order = find.order; /* backward uses the same */
+        const int tiles = order.grid.tiles;
         const int cells = (1 << order.grid.shift_x) / 16 * (1 << order.grid.shift_y) / 8;
-        const int most = (int)order.long_lists < bins ? (int)order.long_lists : bins;
+        const int most = (int)order.long_lists < tiles ? (int)order.long_lists : tiles;
         const fake_launch *seen = launch_of(passes[i].kernel);
-        assert_int_equal(bins, order.grid.bins_x * order.grid.bins_y);
+        assert_int_equal(tiles, order.grid.tiles_x * order.grid.tiles_y);
         assert_int_equal(order.long_lists, 132 * 32 / cells + 1);
         assert_true(seen->block[0] % 32 == 0);
-        assert_true((int)(seen->grid[0] * seen->block[0] / 32) >= (bins + 3 * most) * cells);
+        assert_true((int)(seen->grid[0] * seen->block[0] / 32) >= (tiles + 3 * most) * cells);
     }
 }
 
-/* What begin zeroes is what project adds to and records reads: a group for every piece, and no
+/* What begin zeroes is what project adds to and records reads: a group for every chunk, and no
  * byte of anything else. */
 static void groups_hold_every_piece(void **unused) {
     gsc_k_begin begin;
@@ -388,26 +388,30 @@ static void groups_hold_every_piece(void **unused) {
     assert_true((void *)(begin.groups + begin.group_count) <= (void *)found.frame.offsets);
     for (int64_t n = 0; n < INT64_C(1) << 31; n = 3 * n + 200) {
         const gsc__raster raster = {.width = 16, .height = 16, .cameras = 1, .gaussians = n};
-        const int64_t pieces = (n + GSC__PIECE - 1) / GSC__PIECE;
+        const int64_t chunks = (n + GSC__CHUNK - 1) / GSC__CHUNK;
         gsc__gpu_layout layout;
         gsc__gpu_layout_plan(&raster, 0, &layout);
         const int64_t size = INT64_C(1) << layout.group_shift, count = layout.group_count;
-        assert_true(count * size >= pieces && (count - 1) * size < pieces);
-        assert_true(count <= 8 * size + 1 && (size == 32 || pieces > 2 * size * size));
+        assert_true(count * size >= chunks && (count - 1) * size < chunks);
+        assert_true(count <= 8 * size + 1 && (size == 32 || chunks > 2 * size * size));
         assert_true(layout.offsets - layout.groups >= 4 * (size_t)count);
     }
 }
 
-/* The gradient of the colour is read by unblend, and the radii of project decide. */
+/* The gradient of the colour is read by blend_backward, and the radii of project decide. */
 static void a_training_step_in_order(void **unused) {
-    static const char *const order[] = {"gsc_begin",         "gsc_project",   "gsc_records",
-                                        "gsc_blend",         "gsc_ssim_grad", "gsc_unblend",
-                                        "gsc_unproject_step"};
+    static const char *const order[] = {"gsc_begin",
+                                        "gsc_project",
+                                        "gsc_records",
+                                        "gsc_blend",
+                                        "gsc_ssim_grad",
+                                        "gsc_blend_backward",
+                                        "gsc_project_backward_step"};
     enum { KERNELS = sizeof order / sizeof order[0] };
     const fake_launch *found[KERNELS];
     gsc_k_project project_args;
-    gsc_k_unblend unblend;
-    gsc_k_unproject_step step;
+    gsc_k_blend_backward blend_backward;
+    gsc_k_project_backward_step step;
     (void)unused;
     notes->launch_count = 0;
     expect_ok(train_step(NULL));
@@ -417,16 +421,16 @@ static void a_training_step_in_order(void **unused) {
     }
     assert_int_equal(found[6]->args_bytes, sizeof step);
     memcpy(&project_args, found[1]->args, sizeof project_args);
-    memcpy(&unblend, found[5]->args, sizeof unblend);
+    memcpy(&blend_backward, found[5]->args, sizeof blend_backward);
     memcpy(&step, found[6]->args, sizeof step);
-    assert_non_null(unblend.by_color);
+    assert_non_null(blend_backward.grad_color);
     assert_non_null(step.radii);
     assert_ptr_equal(step.radii, project_args.radii);
-    assert_ptr_equal(step.unproject.sums, unblend.sums);
+    assert_ptr_equal(step.project_backward.sums, blend_backward.sums);
     assert_int_equal(step.steps, 1);
     assert_ptr_equal(step.step[0].parameter, views[MEANS].tensor.data);
     assert_int_equal(step.step[0].width, 3);
-    assert_int_equal(step.unproject.gradients + step.unproject.sh_gradients, 0);
+    assert_int_equal(step.project_backward.gradients + step.project_backward.sh_gradients, 0);
 }
 
 int main(void) {

@@ -8,17 +8,17 @@
  * from camera to camera. */
 static void expect_lists(ptrdiff_t apart, int64_t capacity) {
     gsc_k_blend blend, first;
-    gsc_k_unblend unblend;
+    gsc_k_blend_backward blend_backward;
     notes->launch_count = 0;
     expect_ok(render());
     expect_ok(gsc_raster_backward(context, &args, &buffers, &info, &grads, NULL));
     ARGS_OF("blend", 0, first);
     for (int c = 0; c < CAMERAS; ++c) {
         ARGS_OF("blend", c, blend);
-        ARGS_OF("unblend", c, unblend);
-        assert_ptr_equal(unblend.lists, blend.lists);
-        assert_ptr_equal(unblend.band, blend.band);
-        assert_int_equal(unblend.capacity, blend.capacity);
+        ARGS_OF("blend_backward", c, blend_backward);
+        assert_ptr_equal(blend_backward.lists, blend.lists);
+        assert_ptr_equal(blend_backward.band, blend.band);
+        assert_int_equal(blend_backward.capacity, blend.capacity);
         assert_int_equal(blend.lists - first.lists, c * apart);
         assert_int_equal(blend.capacity, capacity);
         assert_int_equal((uintptr_t)blend.lists % 256, 0);
@@ -29,17 +29,17 @@ static void expect_lists(ptrdiff_t apart, int64_t capacity) {
 /* The lists of a frame were made so many times, each time with a plan. */
 static void expect_made(int times) {
     assert_int_equal(launches_of("gsc_emit"), times * CAMERAS);
-    assert_int_equal(launches_of("gsc_find_bins"), times * CAMERAS);
+    assert_int_equal(launches_of("gsc_find_tiles"), times * CAMERAS);
     assert_int_equal(launches_of("gsc_plan_bands"), (times - 1) * CAMERAS);
 }
 
-/* 1000 entries of each take a room of 1024. */
-static void lists_stay_where_each_camera_has_room(void **unused) {
+/* 1000 intersections of each take a slot of 1024. */
+static void lists_stay_where_each_camera_has_a_slot(void **unused) {
     (void)unused;
     know(1000);
-    const int64_t whole = (int64_t)info.intersections_bytes, room = 4 * 1024;
-    const int64_t more[] = {0, 1, 2 * room};
-    const int64_t less[] = {1, 256, (CAMERAS - 1) * room};
+    const int64_t whole = (int64_t)info.intersections_bytes, slot = 4 * 1024;
+    const int64_t more[] = {0, 1, 2 * slot};
+    const int64_t less[] = {1, 256, (CAMERAS - 1) * slot};
     for (int i = 0; i < 3; ++i) {
         bytes(&lists, lists_memory, whole + more[i]);
         expect_lists(1024, 1024);
@@ -48,13 +48,13 @@ static void lists_stay_where_each_camera_has_room(void **unused) {
         expect_lists(0, 1024);
         expect_made(2);
     }
-    bytes(&lists, lists_memory, whole - (CAMERAS - 1) * room - 4);
+    bytes(&lists, lists_memory, whole - (CAMERAS - 1) * slot - 4);
     info.intersections_min_bytes = 0;
     expect_ok(render());
-    assert_true(launches_of("gsc_count_bins") > 0);
+    assert_true(launches_of("gsc_count_tiles") > 0);
 }
 
-static void one_room_without_backward(void **unused) {
+static void one_slot_without_backward(void **unused) {
     gsc_k_blend blend[2];
     (void)unused;
     know(1000);
@@ -69,7 +69,7 @@ static void one_room_without_backward(void **unused) {
 }
 
 /* What records says on the device of each camera: three are visible, and one less in every
- * next one, of which each reaches 50 bins. */
+ * next one, of which each reaches 50 tiles. */
 static void report_three(void) {
     for (int i = 0, visible = 3; i < notes->launch_count; ++i) {
         gsc_k_project records;
@@ -175,8 +175,8 @@ static void a_camera_with_more_than_expected(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(lists_stay_where_each_camera_has_room), TEST(one_room_without_backward),
-        TEST(drawing_waits_once_at_the_end),         TEST(drawing_several_cameras),
+        TEST(lists_stay_where_each_camera_has_a_slot), TEST(one_slot_without_backward),
+        TEST(drawing_waits_once_at_the_end),           TEST(drawing_several_cameras),
         TEST(a_camera_with_more_than_expected),
     };
     (void)cpu;

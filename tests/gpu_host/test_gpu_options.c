@@ -11,7 +11,7 @@ enum { H = 16, W = 20, TALL = 64, HUGE_BATCH = 1 << 28 };
 
 static fake_notes *notes;
 static gsc_context *context;
-static view image, target, map, gradient, other_gradient, by_mean, scalar, parts, mask;
+static view image, target, map, gradient, other_gradient, grad_mean, scalar, parts, mask;
 static view points, queries, indices, distances;
 static gsc_image_loss_args loss;
 static gsc_ssim_args ssim;
@@ -32,10 +32,11 @@ static int open_context(void **unused) {
     VIEW(&indices, 40, 3);
     VIEW(&distances, 10, 3);
     view_init(&scalar, 0, NULL);
-    view_init(&by_mean, 0, NULL);
+    view_init(&grad_mean, 0, NULL);
     view_dtype(&indices, kDLInt, 64);
-    view *const all[] = {&image,  &target, &map,     &gradient, &other_gradient, &mask,     &parts,
-                         &points, &scalar, &by_mean, &queries,  &indices,        &distances};
+    view *const all[] = {&image,   &target,  &map,      &gradient, &other_gradient,
+                         &mask,    &parts,   &points,   &scalar,   &grad_mean,
+                         &queries, &indices, &distances};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; ++i) {
         view_device(all[i], kDLCUDA, 0);
         all[i]->tensor.data = view_memory + 4096 * i; /* so that they are told apart */
@@ -123,7 +124,7 @@ static void a_gradient_by_the_target_exchanges_the_images(void **unused) {
     gsc_k_ssim first, second;
     (void)unused;
     ssim.flags = GSC_SSIM_VALID;
-    ssim.grad_mean = &by_mean.tensor;
+    ssim.grad_mean = &grad_mean.tensor;
     ssim.grad_image = &gradient.tensor;
     ssim.grad_target = &other_gradient.tensor;
     expect_ok(gsc_ssim_backward(context, &ssim, NULL));
@@ -136,8 +137,8 @@ static void a_gradient_by_the_target_exchanges_the_images(void **unused) {
     assert_ptr_equal(second.image.data, target.tensor.data);
     assert_ptr_equal(second.target.data, image.tensor.data);
     assert_ptr_equal(second.grad_image.data, other_gradient.tensor.data);
-    assert_ptr_equal(first.grad_mean, by_mean.tensor.data);
-    assert_ptr_equal(second.grad_mean, by_mean.tensor.data);
+    assert_ptr_equal(first.grad_mean, grad_mean.tensor.data);
+    assert_ptr_equal(second.grad_mean, grad_mean.tensor.data);
     assert_null(first.weight.data);
 }
 
@@ -200,9 +201,9 @@ static void a_mask_is_summed_before_the_pass(void **unused) {
     expect_launches("mask_sums mask_total image_points image_total");
     assert_ptr_equal(sums.mask.data, mask.tensor.data);
     assert_true(sums.mask.bytes);
-    assert_int_equal(sums.pieces, H / GSC__MASK_ROWS);
+    assert_int_equal(sums.chunks, H / GSC__MASK_ROWS);
     assert_ptr_equal(all.sums, sums.sums);
-    assert_int_equal(all.count, sums.pieces);
+    assert_int_equal(all.count, sums.chunks);
     assert_ptr_equal(pass.device_shares, all.shares);
     assert_ptr_equal(total.device_shares, all.shares);
     assert_int_equal(pass.weight.strides[1], 0); /* one plane for all channels */
@@ -300,8 +301,8 @@ static void longer_lists_have_kernels_of_their_own(void **unused) {
     expect_launches(ORDER " knn_leaves knn_any");
 }
 
-static void crowds_are_looked_for_among_many_points(void **unused) {
-    gsc_k_knn_crowds crowds;
+static void clusters_are_looked_for_among_many_points(void **unused) {
+    gsc_k_knn_clusters clusters;
     gsc_k_knn_keys keys;
     (void)unused;
     VIEW(&points, 5000, 3);
@@ -309,12 +310,12 @@ static void crowds_are_looked_for_among_many_points(void **unused) {
     knn.indices = NULL;
     expect_ok(gsc_knn(context, &knn, NULL));
     ARGS_OF("knn_keys", 0, keys);
-    ARGS_OF("knn_find_crowds", 0, crowds);
-    assert_ptr_equal(keys.cleared, crowds.crowds);
-    assert_true(keys.cleared_words >= 2 * crowds.capacity + 5000 / (GSC__KNN_CROWD * 32));
-    assert_true(crowds.capacity >= 5000 / (GSC__KNN_CROWD * 32));
+    ARGS_OF("knn_find_clusters", 0, clusters);
+    assert_ptr_equal(keys.cleared, clusters.clusters);
+    assert_true(keys.cleared_words >= 2 * clusters.capacity + 5000 / (GSC__KNN_CLUSTER * 32));
+    assert_true(clusters.capacity >= 5000 / (GSC__KNN_CLUSTER * 32));
     /* 157 leaves, 5 boxes over them. */
-    expect_launches(ORDER " knn_find_crowds knn_order_crowds knn_leaves knn_boxes knn_3");
+    expect_launches(ORDER " knn_find_clusters knn_order_clusters knn_leaves knn_boxes knn_3");
 }
 
 static void nothing_is_searched_in_nothing(void **unused) {
@@ -350,7 +351,7 @@ int main(void) {
         TEST(no_memory_is_said),
         TEST(queries_are_put_in_order_too),
         TEST(longer_lists_have_kernels_of_their_own),
-        TEST(crowds_are_looked_for_among_many_points),
+        TEST(clusters_are_looked_for_among_many_points),
         TEST(nothing_is_searched_in_nothing),
     };
     notes = fake_driver_notes();

@@ -80,12 +80,12 @@ static void a_background_on_the_host_is_copied(void **unused) {
 static void the_backgrounds_gradient_is_a_sum_over_pixels(void **unused) {
     gsc_k_background_grad sum;
     (void)unused;
-    grads.background = &by_background.tensor;
+    grads.background = &grad_background.tensor;
     expect_ok(gsc_raster_backward(context, &args, &buffers, &info, &grads, NULL));
     assert_int_equal(launches_of("gsc_background_grad"), CAMERAS);
     ARGS_OF("background_grad", 1, sum);
-    assert_ptr_equal(sum.by_background, (float *)by_background.tensor.data + 3);
-    assert_ptr_equal(sum.by_color, (float *)by_color.tensor.data + 3 * WIDTH * HEIGHT);
+    assert_ptr_equal(sum.grad_background, (float *)grad_background.tensor.data + 3);
+    assert_ptr_equal(sum.grad_color, (float *)grad_color.tensor.data + 3 * WIDTH * HEIGHT);
     assert_int_equal(sum.pixels, WIDTH * HEIGHT);
     know(100);
     grads.color = NULL; /* nothing can come from there */
@@ -93,13 +93,13 @@ static void the_backgrounds_gradient_is_a_sum_over_pixels(void **unused) {
     assert_int_equal(launches_of("gsc_background_grad"), 0);
 }
 
-/* A buffer for a part of the frame: bins are counted first, and blended band by band. */
+/* A buffer for a part of the frame: tiles are counted first, and blended band by band. */
 static void a_small_buffer_makes_bands(void **unused) {
     (void)unused;
     know(40000);
-    assert_int_equal(launches_of("gsc_count_bins"), 0);
+    assert_int_equal(launches_of("gsc_count_tiles"), 0);
     expect_ok(render());
-    assert_int_equal(launches_of("gsc_count_bins"), 0);
+    assert_int_equal(launches_of("gsc_count_tiles"), 0);
     assert_int_equal(launches_of("gsc_blend"), CAMERAS);
 
     know(40000);
@@ -107,8 +107,8 @@ static void a_small_buffer_makes_bands(void **unused) {
     info.intersections_min_bytes = 0; /* of the fullest bin: not known */
     bytes(&lists, lists_memory, (int64_t)(whole / 3));
     expect_ok(render());
-    assert_int_equal(launches_of("gsc_count_bins"), CAMERAS);
-    assert_int_equal(launches_of("gsc_sum_bins"), CAMERAS);
+    assert_int_equal(launches_of("gsc_count_tiles"), CAMERAS);
+    assert_int_equal(launches_of("gsc_sum_tiles"), CAMERAS);
     assert_true(launches_of("gsc_blend") >= 3 * CAMERAS);
 }
 

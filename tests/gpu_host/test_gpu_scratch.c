@@ -27,7 +27,7 @@ static void draw_large(int shift, int64_t intersections) {
 static float *scratch_of(int which) {
     gsc_k_emit emit;
     ARGS_OF("emit", which, emit);
-    return (float *)(void *)emit.ticket;
+    return (float *)(void *)emit.next;
 }
 
 /* In the last camera's image, for no other one is drawn after what needs it. */

@@ -21,13 +21,13 @@ static gsc_k_sort queue(gsc__gpu_sort_args *sort) {
     assert_ptr_equal(notes->launches[0].stream, &scope);
     assert_int_equal(notes->launches[0].args_bytes, sizeof args);
     memcpy(&args, notes->launches[0].args, sizeof args);
-    /* The board and the first states are zero, and both states lie in the scratch. */
+    /* The progress and the first states are zero, and both states lie in the scratch. */
     const size_t rows =
         args.tile_limit + 2 * ((args.tile_limit + GSC__SORT_GROUP - 1) / GSC__SORT_GROUP);
     const size_t states = rows * GSC__SORT_DIGITS * sizeof(uint32_t);
     unsigned char *first = (void *)args.states[0], *second = (void *)args.states[1];
-    assert_ptr_equal(args.board, scratch);
-    assert_true((size_t)(first - scratch) >= sizeof *args.board);
+    assert_ptr_equal(args.progress, scratch);
+    assert_true((size_t)(first - scratch) >= sizeof *args.progress);
     assert_true(second >= first + states);
     assert_true(second + states <= scratch + bytes);
     unsigned char *zero_end = scratch, *guard_end = scratch + bytes;
@@ -64,12 +64,12 @@ static void positions_by_depth(void **state) {
     assert_ptr_equal(args.work_keys[1], &work[1]);
     assert_ptr_equal(args.out_values[0], &order);
     assert_ptr_equal(args.out_values[1], &values);
-    assert_int_equal(args.leave_out, 1);
+    assert_int_equal(args.may_skip, 1);
     assert_int_equal(args.passes, 4);
     assert_int_equal(args.digit_bits, 9);
 }
 
-/* Every number of bits is covered by passes of at most the digits there is room for; the
+/* Every number of bits is covered by passes of at most the digits there is memory for; the
  * number of passes is fixed where the given values stand in one of the arrays. */
 static void digits(void **state) {
     static uint32_t count, words[5];
@@ -96,7 +96,7 @@ static void digits(void **state) {
             assert_true(args.digit_bits >= 1 && args.digit_bits <= GSC__SORT_DIGIT_BITS);
             assert_true(args.passes * args.digit_bits >= bits);
             assert_true((args.passes - 1) * args.digit_bits < bits);
-            assert_int_equal(args.leave_out, sort.values == NULL);
+            assert_int_equal(args.may_skip, sort.values == NULL);
         }
     }
     assert_int_equal(gsc__gpu_sort_passes(9), 1);
@@ -104,7 +104,7 @@ static void digits(void **state) {
     assert_int_equal(gsc__gpu_sort_passes(63), 7);
 }
 
-/* The kernel cuts any length up to the limit into no more tiles than have room. */
+/* The kernel cuts any length up to the limit into no more tiles than there is memory for. */
 static void tiles(void **state) {
     static uint32_t count;
     const uint32_t limits[] = {1, 31, 2048, 2049, 70000, 524288, 524289, 2500000, 30000000};

@@ -13,21 +13,24 @@ def listed_files():
 
 
 def listed_kernels():
-    return set(re.findall(r"X\((\w+), (\w+)\)", LIST.read_text()))
+    """(file, kernel, argument struct, block size) of every kernel in the list."""
+    rows = re.findall(r"X\((\w+), (\w+), (\w+), (\w+)\)", LIST.read_text())
+    return {(file, name, "gsc_k_" + args, block) for file, name, args, block in rows}
 
 
 def kernels():
-    """(file, kernel, argument struct) of every extern "C" kernel."""
+    """The same of every extern "C" kernel; one without launch bounds is of one thread."""
     for path in sorted((ROOT / "cuda").glob("*.cu")):
         for declaration in re.findall(r'extern "C"\s+__global__(.*?)\{', path.read_text(), re.S):
+            bounds = re.search(r"__launch_bounds__\((\w+)", declaration)
             name, argument = re.search(
                 r"gsc_(\w+)\(const __grid_constant__ (gsc_k_\w+) args\)", declaration
             ).groups()
-            yield path.stem, name, argument
+            yield path.stem, name, argument, bounds.group(1) if bounds else "1"
 
 
 def test_every_kernel_is_listed():
-    found = {(file, name) for file, name, _ in kernels()}
+    found = set(kernels())
     assert found == listed_kernels()
     assert len(found) > 10
 
@@ -54,7 +57,7 @@ def test_every_argument_struct_is_shared():
         for header in (ROOT / "cuda").glob("*.h")
         for name in re.findall(r"^\} (gsc_k_\w+);", header.read_text(), flags=re.M)
     )
-    assert {argument for _, _, argument in kernels()} <= declared
+    assert {argument for _, _, argument, _ in kernels()} <= declared
 
 
 def device_includes(path, seen):

@@ -1,8 +1,8 @@
 /* Puts points in order that the cells of the curve cannot tell apart.
  *
  * One far outlier makes the cells large, and thousands of points may share one.  Leaves of
- * such a crowd are in no order, so that each overlaps all others, and a search would compare
- * all points of the crowd: quadratic time.  A crowd is therefore ordered again along a curve
+ * such a cluster are in no order, so that each overlaps all others, and a search would compare
+ * all points of the cluster: quadratic time.  A cluster is therefore ordered again along a curve
  * through its own bounding box.  A large one is first divided by the curve's first bits; a
  * part that is still large gets a bounding box of its own, so that any depth is reached.
  * Points that are all in one place need no order.
@@ -11,27 +11,27 @@
  * are compared by distance and index, never by place. */
 #include "knn_curve.cuh"
 
-#define BLOCK GSC__KNN_CROWDS_BLOCK
+#define BLOCK GSC__KNN_CLUSTERS_BLOCK
 #define LEAF GSC__KNN_LEAF
 #define PART_BITS 4 /* per axis */
 #define PARTS (1 << 3 * PART_BITS)
 #define BATCH 2048 /* points that a block sorts at once */
 
-static __device__ __forceinline__ const float *point_at(const gsc_k_knn_crowds &args,
+static __device__ __forceinline__ const float *point_at(const gsc_k_knn_clusters &args,
                                                         uint32_t place) {
     return args.points + 3 * (uint64_t)args.order[place];
 }
 
 /* --------------------------------------------------------------------- finding */
 
-static __device__ __forceinline__ bool in_cell(const gsc_k_knn_crowds &args, uint32_t place,
+static __device__ __forceinline__ bool in_cell(const gsc_k_knn_clusters &args, uint32_t place,
                                                const gsc__gpu_cells &cells, uint64_t key) {
     return gsc__place_key(cells, point_at(args, place)) == key;
 }
 
 /* The number of places from `first` on, at most `most`, that are in a cell; the first one is.
  * step: 1 upwards, -1 downwards. */
-static __device__ uint32_t run_length(const gsc_k_knn_crowds &args, uint32_t first, uint32_t most,
+static __device__ uint32_t run_length(const gsc_k_knn_clusters &args, uint32_t first, uint32_t most,
                                       int step, const gsc__gpu_cells &cells, uint64_t key) {
     uint32_t length = 1, end = most + 1; /* length places are, end places are not */
     while (end - length > 1) {
@@ -45,17 +45,17 @@ static __device__ uint32_t run_length(const gsc_k_knn_crowds &args, uint32_t fir
     return length;
 }
 
-static __device__ void add_crowd(const gsc_k_knn_crowds &args, uint32_t begin, uint32_t end) {
-    const uint32_t number = atomicAdd(&args.crowds->added, 1u);
+static __device__ void add_cluster(const gsc_k_knn_clusters &args, uint32_t begin, uint32_t end) {
+    const uint32_t number = atomicAdd(&args.clusters->added, 1u);
     if (number >= args.capacity) return; /* left as it is, which is slow but right */
-    atomicAdd(&args.crowds->pending, 1u);
+    atomicAdd(&args.clusters->pending, 1u);
     __threadfence();
     atomicExch((unsigned long long *)args.list + number, (uint64_t)end << 32 | begin);
 }
 
-/* A thread per leaf.  The first that sees two places in its crowd lists it. */
+/* A thread per leaf.  The first that sees two places in its cluster lists it. */
 extern "C" __global__ void __launch_bounds__(GSC__KNN_BLOCK)
-    gsc_knn_find_crowds(const __grid_constant__ gsc_k_knn_crowds args) {
+    gsc_knn_find_clusters(const __grid_constant__ gsc_k_knn_clusters args) {
     gsc__begin_kernel();
     const uint32_t leaf = blockIdx.x * GSC__KNN_BLOCK + threadIdx.x;
     const gsc__gpu_cells cells = *args.cells;
@@ -73,14 +73,14 @@ extern "C" __global__ void __launch_bounds__(GSC__KNN_BLOCK)
     if (!differ) return;
     const uint32_t begin = first - (run_length(args, first, first + 1, -1, cells, key) - 1);
     const uint32_t end = first + run_length(args, first, cells.finite - first, 1, cells, key);
-    if (end - begin < GSC__KNN_CROWD * LEAF) return;
-    if (atomicExch(&args.found[begin / (GSC__KNN_CROWD * LEAF)], 1u) == 0)
-        add_crowd(args, begin, end);
+    if (end - begin < GSC__KNN_CLUSTER * LEAF) return;
+    if (atomicExch(&args.found[begin / (GSC__KNN_CLUSTER * LEAF)], 1u) == 0)
+        add_cluster(args, begin, end);
 }
 
 /* ---------------------------------------------------------------------- order */
 
-typedef struct crowd_memory {
+typedef struct cluster_memory {
     uint64_t keys[BATCH];
     uint32_t indices[BATCH];
     uint32_t ends[PARTS]; /* counts, then first places, then the places after the last */
@@ -88,31 +88,31 @@ typedef struct crowd_memory {
     gsc__gpu_cells cells;
     uint32_t warps[33];
     uint32_t begin, end;
-} crowd_memory;
+} cluster_memory;
 
-/* The next crowd goes to memory.begin and end, which are equal if none is left. */
-static __device__ void take_crowd(const gsc_k_knn_crowds &args, crowd_memory &memory) {
+/* The next cluster goes to memory.begin and end, which are equal if none is left. */
+static __device__ void take_cluster(const gsc_k_knn_clusters &args, cluster_memory &memory) {
     __syncthreads();
     if (threadIdx.x == 0) {
-        uint64_t crowd = 0;
-        const uint32_t number = atomicAdd(&args.crowds->taken, 1u);
+        uint64_t cluster = 0;
+        const uint32_t number = atomicAdd(&args.clusters->taken, 1u);
         while (number < args.capacity) {
             /* Nothing pending: nobody is left who might add it. */
-            const uint32_t pending = atomicAdd(&args.crowds->pending, 0u);
-            crowd = atomicAdd((unsigned long long *)args.list + number, 0ull);
-            if (crowd != 0 || pending == 0) break;
+            const uint32_t pending = atomicAdd(&args.clusters->pending, 0u);
+            cluster = atomicAdd((unsigned long long *)args.list + number, 0ull);
+            if (cluster != 0 || pending == 0) break;
             __nanosleep(200);
         }
         __threadfence();
-        memory.begin = (uint32_t)crowd;
-        memory.end = (uint32_t)(crowd >> 32);
+        memory.begin = (uint32_t)cluster;
+        memory.end = (uint32_t)(cluster >> 32);
     }
     __syncthreads();
 }
 
-/* Cells through the crowd's own bounding box; scale 0 if it is one place. */
-static __device__ void measure_crowd(const gsc_k_knn_crowds &args, crowd_memory &memory,
-                                     uint32_t begin, uint32_t end) {
+/* Cells through the cluster's own bounding box; scale 0 if it is one place. */
+static __device__ void measure_cluster(const gsc_k_knn_clusters &args, cluster_memory &memory,
+                                       uint32_t begin, uint32_t end) {
     gsc__gpu_bounds box = gsc__no_bounds();
 #pragma unroll 4
     for (uint32_t i = begin + threadIdx.x; i < end; i += BLOCK) {
@@ -126,7 +126,7 @@ static __device__ void measure_crowd(const gsc_k_knn_crowds &args, crowd_memory 
 }
 
 /* Sorts at most BATCH places by their keys, then by index: a bitonic network. */
-static __device__ void sort_batch(const gsc_k_knn_crowds &args, crowd_memory &memory,
+static __device__ void sort_batch(const gsc_k_knn_clusters &args, cluster_memory &memory,
                                   uint32_t begin, uint32_t end) {
     uint32_t size = 2;
     while (size < end - begin) size *= 2;
@@ -157,13 +157,13 @@ static __device__ void sort_batch(const gsc_k_knn_crowds &args, crowd_memory &me
         args.order[begin + i] = memory.indices[i];
 }
 
-static __device__ __forceinline__ uint32_t part_of(const crowd_memory &memory, const float *p) {
+static __device__ __forceinline__ uint32_t part_of(const cluster_memory &memory, const float *p) {
     return (uint32_t)gsc__curve_key<PART_BITS>(gsc__cell_of(memory.cells, p));
 }
 
-/* Brings the parts of a crowd together; memory.ends says where each ends. */
-static __device__ void divide_crowd(const gsc_k_knn_crowds &args, crowd_memory &memory,
-                                    uint32_t begin, uint32_t end) {
+/* Brings the parts of a cluster together; memory.ends says where each ends. */
+static __device__ void divide_cluster(const gsc_k_knn_clusters &args, cluster_memory &memory,
+                                      uint32_t begin, uint32_t end) {
     for (uint32_t i = threadIdx.x; i < PARTS; i += BLOCK) memory.ends[i] = 0;
     __syncthreads();
 #pragma unroll 4
@@ -190,16 +190,16 @@ static __device__ void divide_crowd(const gsc_k_knn_crowds &args, crowd_memory &
 }
 
 /* The last part that ends at or before `end`; -1 if the first one does not. */
-static __device__ int last_part_before(const crowd_memory &memory, uint32_t end) {
+static __device__ int last_part_before(const cluster_memory &memory, uint32_t end) {
     int part = -1;
     for (int step = PARTS / 2; step > 0; step /= 2)
         if (memory.ends[part + step] <= end) part += step;
     return part + 1 < PARTS && memory.ends[part + 1] <= end ? part + 1 : part;
 }
 
-/* Sorts the parts of a divided crowd, many small ones at once; large ones are added to the
+/* Sorts the parts of a divided cluster, many small ones at once; large ones are added to the
  * list. */
-static __device__ void order_parts(const gsc_k_knn_crowds &args, crowd_memory &memory,
+static __device__ void order_parts(const gsc_k_knn_clusters &args, cluster_memory &memory,
                                    uint32_t begin, uint32_t end) {
     while (begin < end) {
         const int part = last_part_before(memory, begin + BATCH);
@@ -210,32 +210,32 @@ static __device__ void order_parts(const gsc_k_knn_crowds &args, crowd_memory &m
             next = memory.ends[part + 1];
             if (threadIdx.x == 0) {
                 __threadfence();
-                add_crowd(args, begin, next);
+                add_cluster(args, begin, next);
             }
         }
         begin = next;
     }
 }
 
-/* Blocks take crowds until none is left. */
-extern "C" __global__ void __launch_bounds__(BLOCK)
-    gsc_knn_order_crowds(const __grid_constant__ gsc_k_knn_crowds args) {
+/* Blocks take clusters until none is left. */
+extern "C" __global__ void __launch_bounds__(GSC__KNN_CLUSTERS_BLOCK)
+    gsc_knn_order_clusters(const __grid_constant__ gsc_k_knn_clusters args) {
     gsc__begin_kernel();
-    __shared__ crowd_memory memory;
+    __shared__ cluster_memory memory;
     for (;;) {
-        take_crowd(args, memory);
+        take_cluster(args, memory);
         const uint32_t begin = memory.begin, end = memory.end;
         if (begin == end) return;
-        measure_crowd(args, memory, begin, end);
+        measure_cluster(args, memory, begin, end);
         if (memory.cells.scale > 0.0f) {
             if (end - begin <= BATCH) {
                 sort_batch(args, memory, begin, end);
             } else {
-                divide_crowd(args, memory, begin, end);
+                divide_cluster(args, memory, begin, end);
                 order_parts(args, memory, begin, end);
             }
         }
         __syncthreads();
-        if (threadIdx.x == 0) atomicSub(&args.crowds->pending, 1u);
+        if (threadIdx.x == 0) atomicSub(&args.clusters->pending, 1u);
     }
 }

@@ -1,4 +1,4 @@
-/* Offsets and bands of bins, and the entries of their lists.  Compiled without
+/* Offsets and bands of tiles, and the intersections of their lists.  Compiled without
  * contraction, see project.cu. */
 #include "bands.cuh"
 #include "spans.cuh"
@@ -14,9 +14,9 @@ static __device__ __forceinline__ void add_mark(int32_t *marks, int64_t k, int32
     atomicAdd(marks + (k >> 1), k & 1 ? value * 65536 : value);
 }
 
-static __device__ void mark_span(const gsc_k_count_bins &args, int32_t row, uint2 span, bool shared,
-                                 int32_t *marks) {
-    const int64_t line = (int64_t)row * (args.grid.bins_x + 1);
+static __device__ void mark_span(const gsc_k_count_tiles &args, int32_t row, uint2 span,
+                                 bool shared, int32_t *marks) {
+    const int64_t line = (int64_t)row * (args.grid.tiles_x + 1);
     if (shared) {
         add_mark(marks, line + span.x, 1);
         add_mark(marks, line + span.y, -1);
@@ -27,8 +27,8 @@ static __device__ void mark_span(const gsc_k_count_bins &args, int32_t row, uint
 }
 
 /* 32 records at a time from first on. */
-static __device__ void count_records(const gsc_k_count_bins &args, uint32_t first, uint32_t end,
-                                     row_deal *deal, bool shared, int32_t *marks) {
+static __device__ void count_records(const gsc_k_count_tiles &args, uint32_t first, uint32_t end,
+                                     row_work *work, bool shared, int32_t *marks) {
     const uint32_t i = first + gsc__lane();
     gsc__gpu_record record;
     int32_t row = 0, rows = 0;
@@ -36,33 +36,33 @@ static __device__ void count_records(const gsc_k_count_bins &args, uint32_t firs
         record = load_record(args.frame.records + i);
         row = (int32_t)(record.rows & 0xffff) >> args.grid.shift_y;
         const int32_t last = (int32_t)(record.rows >> 16) >> args.grid.shift_y;
-        rows = max(min(last, args.grid.bins_y - 1) - row + 1, 0);
+        rows = max(min(last, args.grid.tiles_y - 1) - row + 1, 0);
     }
-    const uint32_t total = deal_rows(deal, record, row, rows);
+    const uint32_t total = distribute_rows(work, record, row, rows);
     for (uint32_t k = gsc__lane(); k < total; k += 32) {
-        uint2 span = dealt_span(deal, dealt_to(deal, k, &row), args.grid, row);
-        span.y = min(span.y, (uint32_t)args.grid.bins_x);
+        uint2 span = row_span(work, row_owner(work, k, &row), args.grid, row);
+        span.y = min(span.y, (uint32_t)args.grid.tiles_x);
         if (span.x < span.y) mark_span(args, row, span, shared, marks);
     }
     __syncwarp();
 }
 
 extern "C" __global__ void __launch_bounds__(GSC__COUNT_BLOCK)
-    gsc_count_bins(const __grid_constant__ gsc_k_count_bins args) {
+    gsc_count_tiles(const __grid_constant__ gsc_k_count_tiles args) {
     gsc__begin_kernel();
     __shared__ int32_t marks[GSC__COUNT_SHARED / 2];
-    __shared__ row_deal deals[GSC__COUNT_BLOCK / 32];
-    const uint32_t visible = min(args.frame.header->visible, args.frame.room);
+    __shared__ row_work all_work[GSC__COUNT_BLOCK / 32];
+    const uint32_t visible = min(args.frame.header->visible, args.frame.record_capacity);
     const uint32_t warp = threadIdx.x >> 5;
-    const uint32_t first = blockIdx.x * GSC__COUNT_PIECE;
-    const int64_t length = (int64_t)args.grid.bins_y * (args.grid.bins_x + 1);
+    const uint32_t first = blockIdx.x * GSC__COUNT_CHUNK;
+    const int64_t length = (int64_t)args.grid.tiles_y * (args.grid.tiles_x + 1);
     if (first >= visible) return;
     const bool shared = length <= GSC__COUNT_SHARED;
     for (int64_t k = threadIdx.x; shared && 2 * k < length; k += GSC__COUNT_BLOCK) marks[k] = 0;
     __syncthreads();
-    const uint32_t end = min(first + GSC__COUNT_PIECE, visible);
+    const uint32_t end = min(first + GSC__COUNT_CHUNK, visible);
     for (uint32_t i = first + warp * 32; i < end; i += GSC__COUNT_BLOCK)
-        count_records(args, i, end, deals + warp, shared, marks);
+        count_records(args, i, end, all_work + warp, shared, marks);
     __syncthreads();
     for (int64_t k = threadIdx.x; shared && 2 * k < length; k += GSC__COUNT_BLOCK) {
         const int32_t both = marks[k], low = (short)both, high = (both - low) >> 16;
@@ -71,43 +71,43 @@ extern "C" __global__ void __launch_bounds__(GSC__COUNT_BLOCK)
     }
 }
 
-/* The share of `length` values that a thread of 1024 takes: neighbours, so that one scan
+/* The share of `length` values that a thread of sum_tiles takes: neighbours, so that one scan
  * is enough. */
 static __device__ __forceinline__ void share_of(int64_t length, int64_t *begin, int64_t *end) {
-    const int64_t share = (length + 1023) / 1024;
+    const int64_t share = (length + GSC__SUM_BLOCK - 1) / GSC__SUM_BLOCK;
     *begin = min(share * threadIdx.x, length);
     *end = min(*begin + share, length);
 }
 
-/* The marks of a row of bins sum to zero, so that one running sum over all rows, their
- * last marks included, restarts by itself: it is a bin's entries. */
-extern "C" __global__ void __launch_bounds__(1024)
-    gsc_sum_bins(const __grid_constant__ gsc_k_sum_bins args) {
+/* The marks of a row of tiles sum to zero, so that one running sum over all rows, their
+ * last marks included, restarts by itself: it is a tile's intersections. */
+extern "C" __global__ void __launch_bounds__(GSC__SUM_BLOCK)
+    gsc_sum_tiles(const __grid_constant__ gsc_k_sum_tiles args) {
     gsc__begin_kernel();
     __shared__ uint32_t warps[33];
     __shared__ uint64_t wide_warps[33];
     const int32_t *marks = args.differences;
-    const int64_t bins_x = args.grid.bins_x, stride = bins_x + 1;
+    const int64_t tiles_x = args.grid.tiles_x, stride = tiles_x + 1;
     int64_t begin, end;
-    share_of(args.grid.bins_y * stride, &begin, &end);
+    share_of(args.grid.tiles_y * stride, &begin, &end);
     uint32_t sum = 0, unused;
     for (int64_t i = begin; i < end; ++i) sum += (uint32_t)marks[i];
     const uint32_t before = gsc__block_scan(sum, warps, &unused);
-    uint64_t entries = 0, total;
+    uint64_t intersections = 0, total;
     uint32_t count = before;
     for (int64_t i = begin; i < end; ++i) {
         count += (uint32_t)marks[i];
-        entries += count;
+        intersections += count;
     }
-    uint64_t offset = gsc__block_scan(entries, wide_warps, &total);
+    uint64_t offset = gsc__block_scan(intersections, wide_warps, &total);
     count = before;
     for (int64_t i = begin; i < end; ++i) {
         const int64_t row = i / stride, column = i - row * stride;
-        if (column < bins_x) args.frame.offsets[row * bins_x + column] = offset;
+        if (column < tiles_x) args.frame.offsets[row * tiles_x + column] = offset;
         count += (uint32_t)marks[i];
         offset += count;
     }
-    if (threadIdx.x == 0) args.frame.offsets[args.grid.bins] = total;
+    if (threadIdx.x == 0) args.frame.offsets[args.grid.tiles] = total;
 }
 
 extern "C" __global__ void gsc_plan_bands(const __grid_constant__ gsc_k_plan_bands args) {
@@ -123,7 +123,7 @@ static __device__ __forceinline__ void write_key(const gsc_k_emit &args, uint32_
         ((uint32_t *)args.keys)[at] = key;
 }
 
-/* Writes one lane's entries; long ones are written by the whole warp. */
+/* Writes one lane's intersections; long ones are written by the whole warp. */
 static __device__ void write_entries(const gsc_k_emit &args, uint32_t to, uint32_t first,
                                      uint32_t count, uint32_t record) {
     uint32_t longer = __ballot_sync(GSC__ALL_LANES, count > 8);
@@ -152,46 +152,47 @@ static __device__ uint32_t write_spans(const gsc_k_emit &args, const gsc__gpu_ba
                                        uint32_t record) {
     const uint32_t end = gsc__warp_scan(count);
     const uint32_t next = base + __shfl_sync(GSC__ALL_LANES, end, 31);
-    if (next <= band.entries) write_entries(args, base + end - count, first, count, record);
+    if (next <= band.intersections) write_entries(args, base + end - count, first, count, record);
     return next;
 }
 
 /* What the warp's row number `first` + lane has in the band: where it begins, counted from
- * the band's first bin, and how many. */
-static __device__ uint32_t entries_of(const gsc_k_emit &args, const gsc__gpu_band &band,
-                                      const row_deal *deal, uint32_t at, uint32_t total,
-                                      uint32_t *first, uint32_t *owner) {
+ * the band's first tile, and how many. */
+static __device__ uint32_t intersections_of(const gsc_k_emit &args, const gsc__gpu_band &band,
+                                            const row_work *work, uint32_t at, uint32_t total,
+                                            uint32_t *first, uint32_t *owner) {
     int32_t row;
     *first = *owner = 0;
     if (at >= total) return 0;
-    *owner = dealt_to(deal, at, &row);
-    const uint2 span = dealt_span(deal, *owner, args.grid, row);
-    const uint32_t line = (uint32_t)row * args.grid.bins_x;
+    *owner = row_owner(work, at, &row);
+    const uint2 span = row_span(work, *owner, args.grid, row);
+    const uint32_t line = (uint32_t)row * args.grid.tiles_x;
     const uint32_t begin = max(line + span.x, band.begin), end = min(line + span.y, band.end);
     *first = begin - band.begin;
     return span.x < span.y && begin < end ? end - begin : 0;
 }
 
 /* Deals the rows in the band of record number i in depth order. */
-static __device__ uint32_t deal_record(const gsc_k_emit &args, const gsc__gpu_band &band,
-                                       uint32_t i, uint32_t visible, row_deal *deal, uint32_t *at) {
+static __device__ uint32_t distribute_record(const gsc_k_emit &args, const gsc__gpu_band &band,
+                                             uint32_t i, uint32_t visible, row_work *work,
+                                             uint32_t *at) {
     gsc__gpu_record record;
     int32_t row = 0, rows = 0;
     *at = 0;
     if (i < visible) {
-        *at = min(args.frame.order[i], args.frame.room - 1);
+        *at = min(args.frame.order[i], args.frame.record_capacity - 1);
         record = load_record(args.frame.records + *at);
         row = max((int32_t)(record.rows & 0xffff) >> args.grid.shift_y,
-                  (int32_t)(band.begin / args.grid.bins_x));
+                  (int32_t)(band.begin / args.grid.tiles_x));
         rows = max(min((int32_t)(record.rows >> 16) >> args.grid.shift_y,
-                       (int32_t)((band.end - 1) / args.grid.bins_x)) -
+                       (int32_t)((band.end - 1) / args.grid.tiles_x)) -
                        row + 1,
                    0);
     }
-    return deal_rows(deal, record, row, rows);
+    return distribute_rows(work, record, row, rows);
 }
 
-/* The entries of neighbours in depth order follow each other without a gap, record by
+/* The intersections of neighbours in depth order follow each other without a gap, record by
  * record and row by row: the order in which the rows are dealt.  The spans are found
  * twice, to count and to write; the first few of a warp are kept. */
 #define EMIT_WARPS (GSC__EMIT_BLOCK / 32)
@@ -199,29 +200,31 @@ static __device__ uint32_t deal_record(const gsc_k_emit &args, const gsc__gpu_ba
 extern "C" __global__ void __launch_bounds__(GSC__EMIT_BLOCK)
     gsc_emit(const __grid_constant__ gsc_k_emit args) {
     gsc__begin_kernel();
-    __shared__ row_deal deals[EMIT_WARPS];
+    __shared__ row_work all_work[EMIT_WARPS];
     __shared__ uint32_t records[GSC__EMIT_BLOCK], sums[EMIT_WARPS], block;
     __shared__ uint64_t before;
     const gsc__gpu_band band = *args.band;
-    const uint32_t visible = min(args.frame.header->visible, args.frame.room);
-    if (threadIdx.x == 0) block = atomicAdd(args.ticket, 1u);
+    const uint32_t visible = min(args.frame.header->visible, args.frame.record_capacity);
+    if (threadIdx.x == 0) block = atomicAdd(args.next, 1u);
     __syncthreads();
     if (band.begin >= band.end || block * GSC__EMIT_BLOCK >= visible) return;
     const uint32_t warp = threadIdx.x >> 5;
-    row_deal *deal = deals + warp;
+    row_work *work = all_work + warp;
     uint32_t at;
     const uint32_t total =
-        deal_record(args, band, block * GSC__EMIT_BLOCK + threadIdx.x, visible, deal, &at);
+        distribute_record(args, band, block * GSC__EMIT_BLOCK + threadIdx.x, visible, work, &at);
     records[threadIdx.x] = at;
     uint32_t first[EMIT_KEPT], count[EMIT_KEPT], owner[EMIT_KEPT], sum = 0;
 #pragma unroll
     for (uint32_t k = 0; k < EMIT_KEPT; ++k) {
-        count[k] = entries_of(args, band, deal, 32 * k + gsc__lane(), total, &first[k], &owner[k]);
+        count[k] =
+            intersections_of(args, band, work, 32 * k + gsc__lane(), total, &first[k], &owner[k]);
         sum += count[k];
     }
     for (uint32_t k = EMIT_KEPT; 32 * k < total; ++k) {
         uint32_t unused[2];
-        sum += entries_of(args, band, deal, 32 * k + gsc__lane(), total, &unused[0], &unused[1]);
+        sum +=
+            intersections_of(args, band, work, 32 * k + gsc__lane(), total, &unused[0], &unused[1]);
     }
     for (int step = 16; step; step /= 2) sum += __shfl_xor_sync(GSC__ALL_LANES, sum, step);
     if (gsc__lane() == 0) sums[warp] = sum;
@@ -241,7 +244,8 @@ extern "C" __global__ void __launch_bounds__(GSC__EMIT_BLOCK)
         base = write_spans(args, band, base, first[k], count[k], records[warp * 32 + owner[k]]);
     }
     for (uint32_t k = EMIT_KEPT; 32 * k < total; ++k) {
-        count[0] = entries_of(args, band, deal, 32 * k + gsc__lane(), total, &first[0], &owner[0]);
+        count[0] =
+            intersections_of(args, band, work, 32 * k + gsc__lane(), total, &first[0], &owner[0]);
         base = write_spans(args, band, base, first[0], count[0], records[warp * 32 + owner[0]]);
     }
 }

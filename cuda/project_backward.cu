@@ -2,19 +2,19 @@
  * to its share of the camera's.  Everything but the sums is computed again: cheaper than
  * having stored it. */
 #include "../src/math/splat_grad.h"
+#include "rows.cuh"
 #include "sh_rows.cuh"
-#include "steps.cuh"
 
 /* Rows of results, one a thread; before that a row holds the Gaussian's SH coefficients.
- * An odd number of 16-byte pieces, so that those of neighbours are in different banks. */
+ * An odd number of 16-byte chunks, so that those of neighbours are in different banks. */
 #define ROW (GSC__RESULT_SIZE / 4)
-static_assert(ROW == GSC__SH_ROW_PIECES, "a row of coefficients has the place of one of results");
+static_assert(ROW == GSC__SH_ROW_VECTORS, "a row of coefficients has the place of one of results");
 typedef struct block_memory {
-    float4 rows[GSC__UNPROJECT_BLOCK][ROW];
+    float4 rows[GSC__PROJECT_BACKWARD_BLOCK][ROW];
     gsc__camera camera;
-    uint32_t indices[GSC__UNPROJECT_BLOCK];
+    uint32_t indices[GSC__PROJECT_BACKWARD_BLOCK];
     uint32_t slots[RUN_MAX / 4 + 1]; /* bytes */
-    double shares[GSC__UNPROJECT_BLOCK / 32][GSC__CAMERA_SHARES];
+    double shares[GSC__PROJECT_BACKWARD_BLOCK / 32][GSC__CAMERA_SHARES];
 } block_memory;
 
 typedef struct gaussian {
@@ -65,7 +65,7 @@ static __device__ __forceinline__ float4 load4(const float *from) {
 
 /* ------------------------------------------------------------------- geometry */
 
-static __device__ __forceinline__ void geometry_grad(const gsc_k_unproject &args,
+static __device__ __forceinline__ void geometry_grad(const gsc_k_project_backward &args,
                                                      const gsc__camera &camera, int64_t i,
                                                      const gaussian &in, gsc__splat_grad *splat,
                                                      gsc__gaussian_grad *g) {
@@ -93,7 +93,7 @@ static __device__ __forceinline__ void geometry_grad(const gsc_k_unproject &args
     if (args.logit_opacities) g->opacity *= gsc__sigmoid_grad(in.opacity);
 }
 
-static __device__ __forceinline__ void load_gaussian(const gsc_k_unproject &args, int64_t i,
+static __device__ __forceinline__ void load_gaussian(const gsc_k_project_backward &args, int64_t i,
                                                      gaussian *in) {
     load(args.means + 3 * i, 3, in->mean);
     in->opacity = args.opacities[i];
@@ -110,11 +110,11 @@ static __device__ __forceinline__ void load_gaussian(const gsc_k_unproject &args
 /* ------------------------------------------------------- spherical harmonics */
 
 /* Nobody reads the coefficient of degree 0. */
-static __device__ __forceinline__ bool reads_sh(const gsc_k_unproject &args) {
+static __device__ __forceinline__ bool reads_sh(const gsc_k_project_backward &args) {
     return args.has_sh && args.sh_degree > 0;
 }
 
-static __device__ __forceinline__ gsc__sh_rows sh_rows_of(const gsc_k_unproject &args) {
+static __device__ __forceinline__ gsc__sh_rows sh_rows_of(const gsc_k_project_backward &args) {
     const uint32_t count = (uint32_t)((args.sh_degree + 1) * (args.sh_degree + 1));
     const gsc__sh_rows rows = {args.sh, args.sh_dc, (uint32_t)args.sh_coefficients,
                                3 * min(count, GSC__SH_ROW_COEFFICIENTS)};
@@ -122,7 +122,7 @@ static __device__ __forceinline__ gsc__sh_rows sh_rows_of(const gsc_k_unproject 
 }
 
 /* Starts to copy the warp's rows.  Coefficient 0 may be absent. */
-static __device__ __forceinline__ void stage_sh(const gsc_k_unproject &args, uint32_t index,
+static __device__ __forceinline__ void stage_sh(const gsc_k_project_backward &args, uint32_t index,
                                                 uint32_t mine, uint32_t to) {
     const gsc__sh_rows rows = sh_rows_of(args);
     if (gsc__sh_rows_are_wide(rows)) {
@@ -135,14 +135,14 @@ static __device__ __forceinline__ void stage_sh(const gsc_k_unproject &args, uin
         const int64_t from = __shfl_sync(GSC__ALL_LANES, index, row);
         const float *source = rows.sh + from * (3 * rows.coefficients);
         for (uint32_t e = gsc__lane() + 3; e < rows.end; e += 32)
-            gsc__copy4(to + 16 * row * GSC__SH_ROW_PIECES + 4 * e, source + (e - skip));
+            gsc__copy4(to + 16 * row * GSC__SH_ROW_VECTORS + 4 * e, source + (e - skip));
     }
     gsc__copy_commit();
 }
 
 /* weight[k]: the coefficient times the gradient by the channels; those beyond the degree
  * are undefined. */
-static __device__ __forceinline__ void sh_weights(const gsc_k_unproject &args, int64_t i,
+static __device__ __forceinline__ void sh_weights(const gsc_k_project_backward &args, int64_t i,
                                                   const float4 *row, const float g[3],
                                                   float *weight) {
 #pragma unroll
@@ -166,17 +166,17 @@ static __device__ __forceinline__ void sh_weights(const gsc_k_unproject &args, i
 }
 
 /* Leaves the basis in the row. */
-static __device__ __forceinline__ void sh_grad(const gsc_k_unproject &args,
+static __device__ __forceinline__ void sh_grad(const gsc_k_project_backward &args,
                                                const gsc__camera &camera, int64_t i,
                                                const float mean[3], const float g[3], float4 *row,
-                                               float by_mean[3]) {
+                                               float grad_mean[3]) {
     float direction[3], basis[GSC__SH_MAX_COEFFICIENTS + 3];
     const float inverse = gsc__sh_direction(mean, camera.position, direction);
-    for (int k = 0; k < 3; ++k) by_mean[k] = 0;
+    for (int k = 0; k < 3; ++k) grad_mean[k] = 0;
     if (reads_sh(args)) {
         float weight[GSC__SH_MAX_COEFFICIENTS];
         sh_weights(args, i, row, g, weight);
-        gsc__sh_mean_grad(args.sh_degree, direction, inverse, weight, by_mean);
+        gsc__sh_mean_grad(args.sh_degree, direction, inverse, weight, grad_mean);
     }
     /* What is never defined would hold its registers through the whole kernel. */
     for (int k = 0; k < GSC__SH_MAX_COEFFICIENTS + 3; ++k) basis[k] = 0;
@@ -203,7 +203,7 @@ static __device__ __forceinline__ void add_shares(const float *values, int count
 
 /* -------------------------------------------------------------------- records */
 
-static __device__ __forceinline__ void write_geometry(const gsc_k_unproject &args,
+static __device__ __forceinline__ void write_geometry(const gsc_k_project_backward &args,
                                                       const gsc__gaussian_grad &g, float4 *row) {
     if (args.covariances) {
         row[GSC__RESULT_COVARIANCE / 4] =
@@ -216,10 +216,12 @@ static __device__ __forceinline__ void write_geometry(const gsc_k_unproject &arg
     }
 }
 
-/* means2d's pieces of the row; the result is for the way further back. */
-static __device__ __forceinline__ void
-image_grad(const gsc_k_unproject &args, const gsc__camera &camera, const gsc__gpu_record &record,
-           const float m[GSC__SUMS], float4 *row, gsc__splat_grad *splat) {
+/* means2d's chunks of the row; the result is for the way further back. */
+static __device__ __forceinline__ void image_grad(const gsc_k_project_backward &args,
+                                                  const gsc__camera &camera,
+                                                  const gsc__gpu_record &record,
+                                                  const float m[GSC__SUMS], float4 *row,
+                                                  gsc__splat_grad *splat) {
     splat_grad(record, m, m[9], splat);
     const float x = args.ndc ? camera.width / 2 : 1, y = args.ndc ? camera.height / 2 : 1;
     const float scale = 1 / GSC__HALF_LOG2_E;
@@ -230,8 +232,9 @@ image_grad(const gsc_k_unproject &args, const gsc__camera &camera, const gsc__gp
 /* One record: its Gaussian's gradients into the thread's row.  All lanes call it.  Those
  * without one repeat that of the first lane that has one, and nobody reads their results:
  * what only some lanes have would hold registers everywhere else. */
-static __device__ __forceinline__ void unproject_record(const gsc_k_unproject &args, uint32_t at,
-                                                        bool mine, block_memory *memory) {
+static __device__ __forceinline__ void project_backward_record(const gsc_k_project_backward &args,
+                                                               uint32_t at, bool mine,
+                                                               block_memory *memory) {
     const gsc__camera &camera = memory->camera;
     const uint32_t warp = threadIdx.x >> 5, mine_lanes = __ballot_sync(GSC__ALL_LANES, mine);
     float4 *row = memory->rows[threadIdx.x];
@@ -244,14 +247,14 @@ static __device__ __forceinline__ void unproject_record(const gsc_k_unproject &a
     const gsc__gpu_record record = load_record(args.frame.records + at);
     const bool drawn = gsc__draws(record.rgb[2]);
     gaussian in = {};
-    float m[GSC__SUMS], by_mean[3] = {0, 0, 0};
+    float m[GSC__SUMS], grad_mean[3] = {0, 0, 0};
     load_gaussian(args, index, &in);
     load_sums(args.sums + (int64_t)at * GSC__SUMS, m);
-    const uint32_t gates = args.has_sh ? args.frame.gates[at] : 7;
-    for (int c = 0; c < 3; ++c) m[6 + c] = gates >> c & 1 ? m[6 + c] : 0;
+    const uint32_t unclamped = args.has_sh ? args.frame.unclamped[at] : 7;
+    for (int c = 0; c < 3; ++c) m[6 + c] = unclamped >> c & 1 ? m[6 + c] : 0;
     gsc__copy_wait<0>();
     __syncwarp();
-    if (args.has_sh) sh_grad(args, camera, index, in.mean, m + 6, row, by_mean);
+    if (args.has_sh) sh_grad(args, camera, index, in.mean, m + 6, row, grad_mean);
     row[GSC__RESULT_COLOR / 4] = make_float4(m[6], m[7], m[8], 0);
     gsc__splat_grad splat;
     gsc__gaussian_grad g;
@@ -259,16 +262,16 @@ static __device__ __forceinline__ void unproject_record(const gsc_k_unproject &a
     image_grad(args, camera, record, m, row, &splat);
     geometry_grad(args, camera, index, in, &splat, &g);
     write_geometry(args, g, row);
-    row[GSC__RESULT_MEAN / 4] =
-        make_float4(g.mean[0] + by_mean[0], g.mean[1] + by_mean[1], g.mean[2] + by_mean[2], 0);
+    row[GSC__RESULT_MEAN / 4] = make_float4(g.mean[0] + grad_mean[0], g.mean[1] + grad_mean[1],
+                                            g.mean[2] + grad_mean[2], 0);
     /* Its values may be NaN, which times zero is not zero. */
     for (int k = 0; k < ROW && !drawn; ++k) row[k] = make_float4(0, 0, 0, 0);
     if (!args.shares) return;
     add_shares(&g.view[0][0], 12, mine && drawn, 1, memory->shares[warp]);
-    if (args.has_sh) add_shares(by_mean, 3, mine && drawn, -1, memory->shares[warp] + 12);
+    if (args.has_sh) add_shares(grad_mean, 3, mine && drawn, -1, memory->shares[warp] + 12);
 }
 
-static __device__ __forceinline__ void put_results(const gsc_k_unproject &args,
+static __device__ __forceinline__ void put_results(const gsc_k_project_backward &args,
                                                    const gsc__rows &rows, const float *results) {
     for (uint32_t i = 0; i < args.sh_gradients; ++i) {
         const gsc__gpu_gradient &out = args.sh_gradient[i];
@@ -291,33 +294,35 @@ static __device__ __forceinline__ void put_results(const gsc_k_unproject &args,
  * where few are visible, else as many rows as there are threads.  put(rows): what to do with
  * a run's results; all threads call it. */
 template <typename put_rows>
-static __device__ __forceinline__ void unproject_piece(const gsc_k_unproject &args,
-                                                       block_memory &memory, const put_rows &put) {
+static __device__ __forceinline__ void project_backward_chunk(const gsc_k_project_backward &args,
+                                                              block_memory &memory,
+                                                              const put_rows &put) {
     const gsc__gpu_frame &frame = args.frame;
-    uint32_t at = min(frame.firsts[blockIdx.x], frame.room);
-    const uint32_t end = min(frame.firsts[blockIdx.x + 1], frame.room);
-    const int64_t first = (int64_t)blockIdx.x * GSC__PIECE;
-    const uint32_t count = (uint32_t)min(args.gaussians - first, (int64_t)GSC__PIECE);
-    const uint32_t run = end - at <= GSC__UNPROJECT_BLOCK ? RUN_MAX : GSC__UNPROJECT_BLOCK;
-    for (uint32_t i = threadIdx.x; i < sizeof memory.camera / 4; i += GSC__UNPROJECT_BLOCK)
+    uint32_t at = min(frame.firsts[blockIdx.x], frame.record_capacity);
+    const uint32_t end = min(frame.firsts[blockIdx.x + 1], frame.record_capacity);
+    const int64_t first = (int64_t)blockIdx.x * GSC__CHUNK;
+    const uint32_t count = (uint32_t)min(args.gaussians - first, (int64_t)GSC__CHUNK);
+    const uint32_t run =
+        end - at <= GSC__PROJECT_BACKWARD_BLOCK ? RUN_MAX : GSC__PROJECT_BACKWARD_BLOCK;
+    for (uint32_t i = threadIdx.x; i < sizeof memory.camera / 4; i += GSC__PROJECT_BACKWARD_BLOCK)
         ((uint32_t *)&memory.camera)[i] = ((const uint32_t *)frame.camera)[i];
-    for (uint32_t i = threadIdx.x; i < sizeof memory.shares / 8; i += GSC__UNPROJECT_BLOCK)
+    for (uint32_t i = threadIdx.x; i < sizeof memory.shares / 8; i += GSC__PROJECT_BACKWARD_BLOCK)
         (&memory.shares[0][0])[i] = 0;
     uint8_t *slots = (uint8_t *)memory.slots;
     gsc__rows rows = {first, 0, 0, slots, memory.indices};
     for (uint32_t begin = 0; begin < count; begin += run) {
         rows.first = first + begin;
         rows.count = min(run, count - begin);
-        for (uint32_t i = threadIdx.x; i <= RUN_MAX / 4; i += GSC__UNPROJECT_BLOCK)
+        for (uint32_t i = threadIdx.x; i <= RUN_MAX / 4; i += GSC__PROJECT_BACKWARD_BLOCK)
             memory.slots[i] = 0xffffffff;
         const uint32_t record = at + threadIdx.x;
         const uint32_t index = record < end ? frame.records[record].gaussian : 0xffffffff;
-        /* Both bounds: a damaged state may lead to the records of other pieces. */
+        /* Both bounds: a damaged state may lead to the records of other chunks. */
         const bool mine = index >= rows.first && index < rows.first + rows.count;
         memory.indices[threadIdx.x] = mine ? index : (uint32_t)rows.first;
         rows.visible = (uint32_t)__syncthreads_count(mine);
         if (mine) slots[index - rows.first] = (uint8_t)threadIdx.x;
-        unproject_record(args, record, mine, &memory);
+        project_backward_record(args, record, mine, &memory);
         __syncthreads();
         put(rows);
         __syncthreads();
@@ -325,69 +330,31 @@ static __device__ __forceinline__ void unproject_piece(const gsc_k_unproject &ar
     }
     if (args.shares && threadIdx.x < GSC__CAMERA_SHARES) {
         double sum = 0;
-        for (int w = 0; w < GSC__UNPROJECT_BLOCK / 32; ++w) sum += memory.shares[w][threadIdx.x];
+        for (int w = 0; w < GSC__PROJECT_BACKWARD_BLOCK / 32; ++w)
+            sum += memory.shares[w][threadIdx.x];
         args.shares[(int64_t)blockIdx.x * GSC__CAMERA_SHARES + threadIdx.x] = sum;
     }
 }
 
-extern "C" __global__ void __launch_bounds__(GSC__UNPROJECT_BLOCK, 4)
-    gsc_unproject(const __grid_constant__ gsc_k_unproject args) {
+extern "C" __global__ void __launch_bounds__(GSC__PROJECT_BACKWARD_BLOCK, 4)
+    gsc_project_backward(const __grid_constant__ gsc_k_project_backward args) {
     gsc__begin_kernel();
     __shared__ block_memory memory;
-    unproject_piece(args, memory, [&](const gsc__rows &rows) {
+    project_backward_chunk(args, memory, [&](const gsc__rows &rows) {
         put_results(args, rows, (const float *)memory.rows);
     });
 }
 
-extern "C" __global__ void __launch_bounds__(GSC__UNPROJECT_BLOCK, 4)
-    gsc_unproject_step(const __grid_constant__ gsc_k_unproject_step args) {
+extern "C" __global__ void __launch_bounds__(GSC__PROJECT_BACKWARD_BLOCK, 4)
+    gsc_project_backward_step(const __grid_constant__ gsc_k_project_backward_step args) {
     gsc__begin_kernel();
     __shared__ block_memory memory;
     __shared__ gsc__stepped stepped;
-    unproject_piece(args.unproject, memory, [&](const gsc__rows &rows) {
+    project_backward_chunk(args.project_backward, memory, [&](const gsc__rows &rows) {
         const float *results = (const float *)memory.rows;
-        put_results(args.unproject, rows, results);
+        put_results(args.project_backward, rows, results);
         gsc__list_stepped(args, rows, &stepped);
         for (uint32_t i = 0; i < args.steps; ++i)
             gsc__step_parameter(args.step[i], rows, stepped, results);
     });
-}
-
-extern "C" __global__ void __launch_bounds__(GSC__CLEAR_BLOCK)
-    gsc_clear_records(const __grid_constant__ gsc_k_clear_records args) {
-    gsc__begin_kernel();
-    const uint64_t total = (uint64_t)gsc__record_count(args.frame) * args.quads;
-    const uint64_t stride = (uint64_t)gridDim.x * GSC__CLEAR_BLOCK;
-    for (uint64_t i = (uint64_t)blockIdx.x * GSC__CLEAR_BLOCK + threadIdx.x; i < total; i += stride)
-        ((float4 *)args.to)[i] = make_float4(0, 0, 0, 0);
-}
-
-/* Without a position of its own the camera's centre is -R^T t, and its gradient goes on
- * into the view. */
-extern "C" __global__ void __launch_bounds__(GSC__CAMERA_GRAD_BLOCK)
-    gsc_camera_grad(const __grid_constant__ gsc_k_camera_grad args) {
-    gsc__begin_kernel();
-    __shared__ double sums[GSC__CAMERA_GRAD_BLOCK];
-    const int64_t total = (int64_t)args.blocks * GSC__CAMERA_SHARES;
-    double sum = 0;
-#pragma unroll 8
-    for (int64_t i = threadIdx.x; i < total; i += GSC__CAMERA_GRAD_BLOCK) sum += args.shares[i];
-    sums[threadIdx.x] = sum;
-    __syncthreads();
-    if (threadIdx.x < GSC__CAMERA_SHARES)
-        for (int i = GSC__CAMERA_SHARES; i < GSC__CAMERA_GRAD_BLOCK; i += GSC__CAMERA_SHARES)
-            sums[threadIdx.x] += sums[threadIdx.x + i];
-    __syncwarp();
-    if (threadIdx.x) return;
-    for (int k = 0; k < 3 && args.by_position; ++k) args.by_position[k] += (float)sums[12 + k];
-    if (!args.by_view) return;
-    for (int i = 0; i < 3; ++i)
-        for (int k = 0; k < 4; ++k) {
-            double g = sums[4 * i + k];
-            if (!args.own_position && k < 3)
-                g -= (double)args.camera->translation[i] * sums[12 + k];
-            for (int j = 0; j < 3 && !args.own_position && k == 3; ++j)
-                g -= (double)args.camera->rotation[i][j] * sums[12 + j];
-            args.by_view[args.row_major ? 4 * i + k : 4 * k + i] += (float)g;
-        }
 }

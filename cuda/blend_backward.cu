@@ -2,7 +2,7 @@
  * gradients are given.
  *
  * The walk of forward, from the back: T comes back by division, and what lies behind an
- * entry is one scalar per pixel.  A lane adds up the moments of its pixels; then the lanes
+ * intersection is one scalar per pixel.  A lane adds up the moments of its pixels; then the lanes
  * of a block share out one recursive-halving reduction: of the eight lanes of each block in
  * a wide warp, for the four splats that its blocks are at in ten shuffles for nine values,
  * and of all lanes in a fine one. */
@@ -17,29 +17,29 @@ template <int rows, bool depths> struct pixel_state {
 };
 
 template <int rows, bool depths>
-static __device__ __forceinline__ void load_pixel(const gsc_k_unblend &args, int64_t at, int s,
-                                                  pixel_state<rows, depths> &p) {
+static __device__ __forceinline__ void load_pixel(const gsc_k_blend_backward &args, int64_t at,
+                                                  int s, pixel_state<rows, depths> &p) {
     const int64_t pixels = (int64_t)args.grid.width * args.grid.height;
     const int64_t pixel_step = args.pixel_last ? 3 : 1, channel_step = args.pixel_last ? 1 : pixels;
     float g[3] = {0, 0, 0}, background = 0;
-    for (int c = 0; c < 3 && args.by_color; ++c)
-        g[c] = args.by_color[at * pixel_step + c * channel_step];
+    for (int c = 0; c < 3 && args.grad_color; ++c)
+        g[c] = args.grad_color[at * pixel_step + c * channel_step];
     p.red[s] = g[0];
     p.green[s] = g[1];
     p.blue[s] = g[2];
-    if (depths) p.depth[s] = args.by_depth ? args.by_depth[at] : 0;
-    if (depths) p.inv_depth[s] = args.by_inv_depth ? args.by_inv_depth[at] : 0;
+    if (depths) p.depth[s] = args.grad_depth ? args.grad_depth[at] : 0;
+    if (depths) p.inv_depth[s] = args.grad_inv_depth ? args.grad_inv_depth[at] : 0;
     for (int c = 0; c < 3 && args.background; ++c)
         background = fmaf(args.background[c], g[c], background);
-    if (args.by_alpha) background -= args.by_alpha[at];
+    if (args.grad_alpha) background -= args.grad_alpha[at];
     p.t[s] = args.frame.final_t[at];
     p.behind[s] = p.t[s] * background;
     p.walked[s] = args.frame.walked[at];
 }
 
-/* The most entries that a pixel of the lane looked at. */
+/* The most intersections that a pixel of the lane looked at. */
 template <int rows, bool depths>
-static __device__ __forceinline__ uint32_t load_pixels(const gsc_k_unblend &args,
+static __device__ __forceinline__ uint32_t load_pixels(const gsc_k_blend_backward &args,
                                                        const gsc__place &place,
                                                        pixel_state<rows, depths> &p) {
     uint32_t deepest = 0;
@@ -68,11 +68,11 @@ static __device__ __forceinline__ void add_product(float *sum, float x, float y,
  * four pixels u is affine in v, so that the moments of v give those of u; with one pixel
  * that saves nothing.  Returns whether a pixel saw the record. */
 template <int rows, bool depths, bool absolute>
-static __device__ __forceinline__ bool unblend_record(const gsc_k_unblend &args, const float4 &a,
-                                                      const float4 &b, const float4 &c,
-                                                      const gsc__place &place, uint32_t position,
-                                                      pixel_state<rows, depths> &p, float *sums) {
-    constexpr bool by_slope = rows > 1;
+static __device__ __forceinline__ bool
+blend_backward_record(const gsc_k_blend_backward &args, const float4 &a, const float4 &b,
+                      const float4 &c, const gsc__place &place, uint32_t position,
+                      pixel_state<rows, depths> &p, float *sums) {
+    constexpr bool use_slope = rows > 1;
     const float z = depths ? c.w : 0, inverse_z = depths ? gsc__rcp_fast(z) : 0;
     float u[rows], v[rows];
     gsc__affine<rows>(a, b, place, u, v);
@@ -88,14 +88,14 @@ static __device__ __forceinline__ bool unblend_record(const gsc_k_unblend &args,
         float dot = fmaf(b.z, p.red[s], fmaf(b.w, p.green[s], c.x * p.blue[s]));
         if (depths) dot = fmaf(z, p.depth[s], fmaf(inverse_z, p.inv_depth[s], dot));
         const float front = p.t[s] * inverse, weight = alpha * front;
-        const float by_alpha = fmaf(front, dot, -p.behind[s] * inverse);
-        const float w = raw > args.alpha_limit ? 0 : raw * by_alpha, wv = w * v[s];
+        const float grad_alpha = fmaf(front, dot, -p.behind[s] * inverse);
+        const float w = raw > args.alpha_limit ? 0 : raw * grad_alpha, wv = w * v[s];
         p.t[s] = front;
         p.behind[s] = fmaf(weight, dot, p.behind[s]);
         add(sums, w, s == 0);
         add(sums + 2, wv, s == 0);
         add_product(sums + 5, wv, v[s], s == 0);
-        if (!by_slope) {
+        if (!use_slope) {
             const float wu = w * u[s];
             add(sums + 1, wu, s == 0);
             add_product(sums + 3, wu, u[s], s == 0);
@@ -112,7 +112,7 @@ static __device__ __forceinline__ bool unblend_record(const gsc_k_unblend &args,
             add(sums + 11, fabsf(w * fmaf(u[s], a.w, v[s] * b.x)), s == 0);
         }
     }
-    if (by_slope) {
+    if (use_slope) {
         const float u_start = fmaf(a.z, (float)place.lane_x, c.z);
         const float slope = depths ? a.w * gsc__rcp_fast(b.x) : c.w;
         sums[1] = fmaf(u_start, sums[0], slope * sums[2]);
@@ -154,8 +154,8 @@ template <int count, int lanes> static __device__ __forceinline__ void reduce(fl
 }
 
 template <int mode>
-static __device__ __forceinline__ void add_where(const gsc_k_unblend &args, bool wanted, float *to,
-                                                 float x) {
+static __device__ __forceinline__ void add_where(const gsc_k_blend_backward &args, bool wanted,
+                                                 float *to, float x) {
     if (mode != GSC__SUM_FAST) {
         if (wanted) gsc__add_sum<mode>(args.sums, args.fixed, to - args.sums, x);
         return;
@@ -173,7 +173,7 @@ typedef struct lane_output {
 } lane_output;
 
 template <int count, int rows>
-static __device__ __forceinline__ lane_output lane_output_of(const gsc_k_unblend &args) {
+static __device__ __forceinline__ lane_output lane_output_of(const gsc_k_blend_backward &args) {
     constexpr int lanes = rows == 1 ? 32 : COLUMNS;
     const share own = share_of<count, lanes>();
     lane_output output = {args.sums + own.first, own.size >= 1 ? 0 : 32, own.size >= 2 ? 0 : 32};
@@ -183,8 +183,9 @@ static __device__ __forceinline__ lane_output lane_output_of(const gsc_k_unblend
 
 template <int rows, bool depths, bool absolute, int mode>
 static __device__ __forceinline__ void
-unblend_hits(const gsc_k_unblend &args, const lane_output &output, uint32_t records, uint32_t hits,
-             uint32_t first, const gsc__place &place, pixel_state<rows, depths> &p) {
+blend_backward_hits(const gsc_k_blend_backward &args, const lane_output &output, uint32_t records,
+                    uint32_t hits, uint32_t first, const gsc__place &place,
+                    pixel_state<rows, depths> &p) {
     constexpr int count = absolute ? 12 : depths ? 10 : 9;
     while (rows == 1 ? hits != 0 : __any_sync(GSC__ALL_LANES, hits != 0)) {
         const int32_t slot = gsc__take_hit(&hits);
@@ -192,8 +193,8 @@ unblend_hits(const gsc_k_unblend &args, const lane_output &output, uint32_t reco
         const float4 a = gsc__load_shared(from), b = gsc__load_shared(from + 16);
         const float4 c = gsc__load_shared(from + 32);
         float values[GSC__SUMS];
-        const bool seen =
-            unblend_record<rows, depths, absolute>(args, a, b, c, place, first + slot, p, values);
+        const bool seen = blend_backward_record<rows, depths, absolute>(args, a, b, c, place,
+                                                                        first + slot, p, values);
         if (!__any_sync(GSC__ALL_LANES, seen)) continue;
         reduce<count, rows == 1 ? 32 : COLUMNS>(values);
         float *to = output.first + (int64_t)__float_as_uint(c.y) * GSC__SUMS;
@@ -203,8 +204,9 @@ unblend_hits(const gsc_k_unblend &args, const lane_output &output, uint32_t reco
 }
 
 template <int rows, bool depths, bool absolute, int mode>
-static __device__ __forceinline__ void unblend(const gsc_k_unblend &args, const gsc__place &place,
-                                               const gsc__list &list, uint32_t stage) {
+static __device__ __forceinline__ void blend_backward(const gsc_k_blend_backward &args,
+                                                      const gsc__place &place,
+                                                      const gsc__list &list, uint32_t stage) {
     constexpr int count = absolute ? 12 : depths ? 10 : 9;
     const gsc__gpu_frame &frame = args.frame;
     pixel_state<rows, depths> p;
@@ -221,12 +223,12 @@ static __device__ __forceinline__ void unblend(const gsc_k_unblend &args, const 
     const uint32_t lane = gsc__lane(), lane_bytes = lane * RECORD_BYTES;
     uint32_t batch = (length - 1) / 32;
     uint32_t next = batch * 32 + lane < length
-                        ? gsc__record_of(frame, __ldg(list.entries + batch * 32 + lane))
+                        ? gsc__record_of(frame, __ldg(list.intersections + batch * 32 + lane))
                         : 0;
     if (batch * 32 + lane < length) gsc__stage_record(stage + lane_bytes, frame.records + next);
     gsc__copy_commit();
     uint32_t ahead =
-        batch >= 1 ? gsc__record_of(frame, __ldg(list.entries + batch * 32 - 32 + lane)) : 0;
+        batch >= 1 ? gsc__record_of(frame, __ldg(list.intersections + batch * 32 - 32 + lane)) : 0;
     uint32_t buffer = 0;
     while (true) {
         const uint32_t first = batch * 32, now = next;
@@ -237,7 +239,8 @@ static __device__ __forceinline__ void unblend(const gsc_k_unblend &args, const 
             gsc__stage_record(stage + BATCH_BYTES - buffer + lane_bytes, frame.records + next);
         }
         gsc__copy_commit();
-        if (batch >= 2) ahead = gsc__record_of(frame, __ldg(list.entries + first - 64 + lane));
+        if (batch >= 2)
+            ahead = gsc__record_of(frame, __ldg(list.intersections + first - 64 + lane));
         gsc__copy_wait<1>();
         const uint32_t records = stage + buffer, record = records + lane_bytes;
         const float4 a = gsc__load_shared(record), b = gsc__load_shared(record + 16);
@@ -252,7 +255,8 @@ static __device__ __forceinline__ void unblend(const gsc_k_unblend &args, const 
             if (reach < 32) hits = reach <= 0 ? 0 : hits & ((1u << reach) - 1);
         }
         __syncwarp();
-        unblend_hits<rows, depths, absolute, mode>(args, output, records, hits, first, place, p);
+        blend_backward_hits<rows, depths, absolute, mode>(args, output, records, hits, first, place,
+                                                          p);
         if (batch == 0) break;
         --batch;
         buffer = BATCH_BYTES - buffer;
@@ -261,7 +265,8 @@ static __device__ __forceinline__ void unblend(const gsc_k_unblend &args, const 
 }
 
 template <bool depths, bool absolute, int mode>
-static __device__ __forceinline__ void unblend_warp(const gsc_k_unblend &args, gsc__stage *stages) {
+static __device__ __forceinline__ void blend_backward_warp(const gsc_k_blend_backward &args,
+                                                           gsc__stage *stages) {
     gsc__place place;
     gsc__list list;
     const gsc__gpu_band band = gsc__band_of(args.band, args.grid, args.capacity);
@@ -269,58 +274,58 @@ static __device__ __forceinline__ void unblend_warp(const gsc_k_unblend &args, g
     gsc__list_of(args.frame, band, args.lists, place, &list);
     const uint32_t stage = gsc__stage_open(stages, gsc__warp());
     if (place.fine)
-        unblend<1, depths, absolute, mode>(args, place, list, stage);
+        blend_backward<1, depths, absolute, mode>(args, place, list, stage);
     else
-        unblend<ROWS, depths, absolute, mode>(args, place, list, stage);
+        blend_backward<ROWS, depths, absolute, mode>(args, place, list, stage);
 }
 
 extern "C" __global__ void __launch_bounds__(GSC__BLEND_BLOCK)
-    gsc_unblend(const __grid_constant__ gsc_k_unblend args) {
+    gsc_blend_backward(const __grid_constant__ gsc_k_blend_backward args) {
     gsc__begin_kernel();
     __shared__ gsc__stage stages[WARPS];
-    unblend_warp<false, false, GSC__SUM_FAST>(args, stages);
+    blend_backward_warp<false, false, GSC__SUM_FAST>(args, stages);
 }
 
 /* 80 registers hold it without spilling, and leave room for a fifth more warps than what the
  * compiler takes by itself. */
 extern "C" __global__ void __launch_bounds__(GSC__BLEND_BLOCK, 768 / GSC__BLEND_BLOCK)
-    gsc_unblend_depths(const __grid_constant__ gsc_k_unblend args) {
+    gsc_blend_backward_depths(const __grid_constant__ gsc_k_blend_backward args) {
     gsc__begin_kernel();
     __shared__ gsc__stage stages[WARPS];
-    unblend_warp<true, false, GSC__SUM_FAST>(args, stages);
+    blend_backward_warp<true, false, GSC__SUM_FAST>(args, stages);
 }
 
 extern "C" __global__ void __launch_bounds__(GSC__BLEND_BLOCK)
-    gsc_unblend_absolute(const __grid_constant__ gsc_k_unblend args) {
+    gsc_blend_backward_absolute(const __grid_constant__ gsc_k_blend_backward args) {
     gsc__begin_kernel();
     __shared__ gsc__stage stages[WARPS];
-    unblend_warp<true, true, GSC__SUM_FAST>(args, stages);
+    blend_backward_warp<true, true, GSC__SUM_FAST>(args, stages);
 }
 
 extern "C" __global__ void __launch_bounds__(GSC__BLEND_BLOCK)
-    gsc_unblend_largest(const __grid_constant__ gsc_k_unblend args) {
+    gsc_blend_backward_largest(const __grid_constant__ gsc_k_blend_backward args) {
     gsc__begin_kernel();
     __shared__ gsc__stage stages[WARPS];
-    unblend_warp<false, false, GSC__SUM_LARGEST>(args, stages);
+    blend_backward_warp<false, false, GSC__SUM_LARGEST>(args, stages);
 }
 
 extern "C" __global__ void __launch_bounds__(GSC__BLEND_BLOCK)
-    gsc_unblend_fixed(const __grid_constant__ gsc_k_unblend args) {
+    gsc_blend_backward_fixed(const __grid_constant__ gsc_k_blend_backward args) {
     gsc__begin_kernel();
     __shared__ gsc__stage stages[WARPS];
-    unblend_warp<false, false, GSC__SUM_FIXED>(args, stages);
+    blend_backward_warp<false, false, GSC__SUM_FIXED>(args, stages);
 }
 
 extern "C" __global__ void __launch_bounds__(GSC__BLEND_BLOCK)
-    gsc_unblend_all_largest(const __grid_constant__ gsc_k_unblend args) {
+    gsc_blend_backward_all_largest(const __grid_constant__ gsc_k_blend_backward args) {
     gsc__begin_kernel();
     __shared__ gsc__stage stages[WARPS];
-    unblend_warp<true, true, GSC__SUM_LARGEST>(args, stages);
+    blend_backward_warp<true, true, GSC__SUM_LARGEST>(args, stages);
 }
 
 extern "C" __global__ void __launch_bounds__(GSC__BLEND_BLOCK)
-    gsc_unblend_all_fixed(const __grid_constant__ gsc_k_unblend args) {
+    gsc_blend_backward_all_fixed(const __grid_constant__ gsc_k_blend_backward args) {
     gsc__begin_kernel();
     __shared__ gsc__stage stages[WARPS];
-    unblend_warp<true, true, GSC__SUM_FIXED>(args, stages);
+    blend_backward_warp<true, true, GSC__SUM_FIXED>(args, stages);
 }

@@ -1,15 +1,14 @@
 #define _DEFAULT_SOURCE /* unsetenv */
-/* What the order of the bins is given: blocks enough, and words of its own that are zero, with
- * a fake driver. */
+/* The launches that make and order the lists of tiles: blocks enough, zeroed words, buffers. */
 #include "fake_context.h"
 
-#include "gpu/raster_bins.h"
+#include "gpu/tile_lists.h"
 
 enum { GUARD = 4096, PER_BLOCK = GSC__FIND_BLOCK * GSC__FIND_KEYS };
 
 typedef struct frame_size {
     int32_t width, height;
-    int64_t gaussians, entries;
+    int64_t gaussians, intersections;
 } frame_size;
 
 static const frame_size sizes[] = {
@@ -28,19 +27,19 @@ static bool all_are(const void *data, unsigned char value, size_t bytes) {
 }
 
 /* Whatever stood there before. */
-static void expect_zeroed_words(const gsc_k_order_bins *order, const gsc__gpu_bins *bins) {
-    const size_t bytes = (size_t)order->pieces * GSC__ORDER_CLASSES * sizeof(uint32_t);
-    assert_true(order->pieces * (int64_t)GSC__ORDER_BLOCK >= order->grid.bins);
-    assert_true((order->pieces - 1) * (int64_t)GSC__ORDER_BLOCK < order->grid.bins);
-    assert_true(all_are(order->board, 0, sizeof *order->board));
+static void expect_zeroed_words(const gsc_k_order_tiles *order, const gsc__gpu_tile_lists *lists) {
+    const size_t bytes = (size_t)order->chunks * GSC__ORDER_CLASSES * sizeof(uint32_t);
+    assert_true(order->chunks * (int64_t)GSC__ORDER_BLOCK >= order->grid.tiles);
+    assert_true((order->chunks - 1) * (int64_t)GSC__ORDER_BLOCK < order->grid.tiles);
+    assert_true(all_are(order->progress, 0, sizeof *order->progress));
     assert_true(all_are(order->counts, 0, bytes));
-    assert_true((unsigned char *)(order->board + 1) <= (unsigned char *)order->counts);
-    assert_true((unsigned char *)order->counts + bytes <= (unsigned char *)bins->depth_sort);
+    assert_true((unsigned char *)(order->progress + 1) <= (unsigned char *)order->counts);
+    assert_true((unsigned char *)order->counts + bytes <= (unsigned char *)lists->depth_sort);
 }
 
 /* Queues the lists of the first band, with scratch of exactly the bytes asked for; returns the
  * last launch, which orders them. */
-static fake_launch queue(const frame_size *size, bool halves, gsc_k_order_bins *order) {
+static fake_launch queue(const frame_size *size, bool halves, gsc_k_order_tiles *order) {
     gsc__gpu_header header;
     gsc__gpu_band band;
     gsc__raster raster = {.width = size->width,
@@ -52,60 +51,60 @@ static fake_launch queue(const frame_size *size, bool halves, gsc_k_order_bins *
     gsc__raster_buffers buffers = {.intersections = &band};
     gsc_raster_info info = {.intersections_min_bytes = 0};
     gsc__gpu_layout layout;
-    gsc__gpu_bins bins;
+    gsc__gpu_tile_lists lists;
     memset(&layout, 0, sizeof layout);
     gsc__gpu_layout_plan(&raster, 1000, &layout);
-    info.intersections_bytes = layout.lists + (size_t)size->entries * sizeof(uint32_t);
+    info.intersections_bytes = layout.lists + (size_t)size->intersections * sizeof(uint32_t);
     buffers.intersections_bytes =
-        layout.lists + (size_t)size->entries / (halves ? 2 : 1) * sizeof(uint32_t);
-    expect_ok(gsc__gpu_bins_begin(&layout, 0, &frame, &buffers, &info, &bins, "test"));
-    const size_t bytes = gsc__gpu_bins_scratch_bytes(&layout, bins.capacity);
+        layout.lists + (size_t)size->intersections / (halves ? 2 : 1) * sizeof(uint32_t);
+    expect_ok(gsc__gpu_lists_begin(&layout, 0, &frame, &buffers, &info, &lists, "test"));
+    const size_t bytes = gsc__gpu_lists_scratch_bytes(&layout, lists.capacity);
     unsigned char *scratch = gsc__aligned_alloc(bytes + GUARD, 256);
     assert_non_null(scratch);
     memset(scratch, 0x5a, bytes + GUARD);
-    gsc__gpu_bins_work_space(&layout, scratch, &bins);
+    gsc__gpu_lists_work_space(&layout, scratch, &lists);
     notes->launch_count = 0;
-    expect_ok(gsc__gpu_bins_fill(context, &layout, &frame, &bins, 0, NULL, "test"));
+    expect_ok(gsc__gpu_lists_fill(context, &layout, &frame, &lists, 0, NULL, "test"));
     const fake_launch last = notes->launches[notes->launch_count - 1];
-    memcpy(order, last.args, sizeof *order); /* gsc_k_find_bins begins with it */
-    expect_zeroed_words(order, &bins);
+    memcpy(order, last.args, sizeof *order); /* gsc_k_find_tiles begins with it */
+    expect_zeroed_words(order, &lists);
     assert_true(all_are(scratch + bytes, 0x5a, GUARD));
     gsc__aligned_free(scratch);
     return last;
 }
 
-/* A block for each piece of keys, and two for each piece of bins. */
-static void bins_that_are_found(void **state) {
+/* A block for each chunk of keys, and two for each chunk of lists. */
+static void tiles_that_are_found(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; ++i) {
-        gsc_k_order_bins order;
+        gsc_k_order_tiles order;
         const fake_launch last = queue(&sizes[i], false, &order);
-        assert_string_equal(last.kernel, "gsc_find_bins");
-        assert_int_equal(last.args_bytes, sizeof(gsc_k_find_bins));
+        assert_string_equal(last.kernel, "gsc_find_tiles");
+        assert_int_equal(last.args_bytes, sizeof(gsc_k_find_tiles));
         assert_int_equal(last.block[0], GSC__FIND_BLOCK);
-        assert_int_equal(last.grid[0], sizes[i].entries / PER_BLOCK + 1 + 2 * order.pieces);
+        assert_int_equal(last.grid[0], sizes[i].intersections / PER_BLOCK + 1 + 2 * order.chunks);
     }
 }
 
-static void bins_that_are_known(void **state) {
+static void tiles_that_are_known(void **state) {
     (void)state;
     for (size_t i = 1; i < sizeof sizes / sizeof sizes[0]; ++i) {
-        gsc_k_order_bins order;
+        gsc_k_order_tiles order;
         const fake_launch last = queue(&sizes[i], true, &order);
-        assert_string_equal(last.kernel, "gsc_order_bins");
+        assert_string_equal(last.kernel, "gsc_order_tiles");
         assert_int_equal(last.args_bytes, sizeof order);
         assert_int_equal(last.block[0], GSC__ORDER_BLOCK);
-        assert_int_equal(last.grid[0], 2 * order.pieces);
+        assert_int_equal(last.grid[0], 2 * order.chunks);
     }
 }
 
-/* Whatever buffer and info say: within the buffer, and lists that stay are nobody else's. */
+/* Whatever buffer and info say: within the buffer, and lists that stay belong to one camera. */
 static void lists_are_inside_the_buffer(void **state) {
     static const uintptr_t base = 1 << 20;
     static const int64_t sizes_of[] = {
         0, 1, 63, 64, 65, 1000, 4096, INT64_C(1) << 31, (INT64_C(1) << 31) + 64, INT64_C(1) << 40};
     enum { SIZES = sizeof sizes_of / sizeof sizes_of[0], CAMERAS_MOST = 5 };
-    int rooms = 0;
+    int slots = 0;
     (void)state;
     for (int i = 0; i < 2 * SIZES * SIZES * CAMERAS_MOST; ++i) {
         const int cameras = i % CAMERAS_MOST + 1, rest = i / CAMERAS_MOST;
@@ -116,9 +115,9 @@ static void lists_are_inside_the_buffer(void **state) {
                                     .gaussians = 1000,
                                     .cameras = cameras,
                                     .flags = i % 2 ? GSC_RASTER_FORWARD_ONLY : 0};
-        const gsc__gpu_frame nothing = {.room = 0};
+        const gsc__gpu_frame nothing = {.record_capacity = 0};
         gsc__gpu_layout layout;
-        gsc__gpu_bins bins;
+        gsc__gpu_tile_lists lists;
         memset(&layout, 0, sizeof layout);
         gsc__gpu_layout_plan(&raster, 10, &layout);
         const gsc_raster_info info = {.intersections_bytes = layout.lists + 4 * (size_t)frame};
@@ -126,21 +125,21 @@ static void lists_are_inside_the_buffer(void **state) {
             .intersections = (void *)base, .intersections_bytes = layout.lists + 4 * (size_t)given};
         uintptr_t next = layout.lists;
         for (int c = 0; c < cameras; ++c) {
-            if (gsc__gpu_bins_begin(&layout, c, &nothing, &buffers, &info, &bins, "test")) break;
-            const uintptr_t begin = (uintptr_t)bins.lists - base,
-                            bytes = 4 * (uintptr_t)bins.capacity;
+            if (gsc__gpu_lists_begin(&layout, c, &nothing, &buffers, &info, &lists, "test")) break;
+            const uintptr_t begin = (uintptr_t)lists.values - base,
+                            bytes = 4 * (uintptr_t)lists.capacity;
             assert_true(begin >= layout.lists && begin % 256 == 0);
             assert_true(bytes <= buffers.intersections_bytes - begin);
-            if (cameras == 1 || !bins.lists_stay) continue;
-            assert_true(begin >= next && bins.rounds == 1 && bins.capacity > 0);
+            if (cameras == 1 || !lists.stay) continue;
+            assert_true(begin >= next && lists.rounds == 1 && lists.capacity > 0);
             next = begin + bytes;
-            rooms += c > 0;
+            slots += c > 0;
         }
     }
-    assert_true(rooms > 0);
+    assert_true(slots > 0);
 }
 
-/* A thread has a bin, and the threads are whole rows of classes. */
+/* A thread has a tile, and the threads are whole rows of classes. */
 static void blocks_hold_the_classes(void **state) {
     (void)state;
     assert_int_equal(GSC__FIND_BLOCK, GSC__ORDER_BLOCK);
@@ -150,8 +149,8 @@ static void blocks_hold_the_classes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(bins_that_are_found, enter_context, leave_context),
-        cmocka_unit_test_setup_teardown(bins_that_are_known, enter_context, leave_context),
+        cmocka_unit_test_setup_teardown(tiles_that_are_found, enter_context, leave_context),
+        cmocka_unit_test_setup_teardown(tiles_that_are_known, enter_context, leave_context),
         cmocka_unit_test(lists_are_inside_the_buffer),
         cmocka_unit_test(blocks_hold_the_classes),
     };
