@@ -1,13 +1,14 @@
 # The front door.  Everything here calls a script or meson; nothing is built by make.
 .POSIX:
-.PHONY: help demo test test-gpu arm64 windows bench bench-gpu wheel docs sanitize coverage lint format setup clean
+.PHONY: help demo test test-gpu arm64 windows bare bench bench-gpu wheel docs sanitize coverage lint format setup clean
 
 help:
 	@echo 'make demo      renders demo.png; SCENE=file.ply [CAMERAS=cameras.json] for a trained scene'
-	@echo 'make test      builds and runs all tests'
+	@echo 'make test      builds and runs all tests; from nothing about 10 minutes on two cores'
 	@echo 'make test-gpu  runs the GPU tests on the library that make test built'
 	@echo 'make arm64     the library and the command for Linux arm64, and their tests under qemu'
 	@echo 'make windows   the DLL and the command for Windows, and their tests under Wine'
+	@echo 'make bare      make demo and make test in a minimal Debian with make alone; needs root'
 	@echo 'make bench     times rendering; ARGS="..." are passed to gsplat-c bench'
 	@echo 'make bench-gpu times everything on a GPU stage by stage; ARGS="..." for bench/gpu.py'
 	@echo 'make wheel     the Python wheels and the source distribution, into dist/;'
@@ -15,9 +16,9 @@ help:
 	@echo 'make docs      the API reference as HTML, into build-docs/'
 	@echo 'make sanitize  the C tests under address and undefined-behaviour sanitizers'
 	@echo 'make coverage  the C tests once more, and which lines of src/ they run'
-	@echo 'make lint      builds with gcc and clang, warnings being errors; clang-format; clang-tidy;'
-	@echo '               doxygen; clippy'
-	@echo 'make format    formats the C and Rust sources in place'
+	@echo 'make lint      gcc and clang with warnings as errors, clang-format, clang-tidy, ruff, mypy,'
+	@echo '               shellcheck, doxygen, clippy'
+	@echo 'make format    formats the C, Python and Rust sources in place'
 	@echo 'make setup     installs what the tests need'
 	@echo 'make clean     removes the build folders and dist; .venv stays'
 
@@ -40,6 +41,10 @@ test-gpu:
 windows:
 	@sh scripts/setup.sh windows
 	@sh scripts/windows.sh
+
+bare:
+	@sh scripts/setup.sh bare
+	@sh scripts/bare.sh
 
 bench:
 	@sh scripts/setup.sh demo

@@ -1,3 +1,4 @@
+#!/bin/sh
 # Sourced by the other scripts: goes to the repository root and prefers the tools
 # that setup.sh put into .venv.
 set -eu

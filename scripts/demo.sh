@@ -1,5 +1,5 @@
 #!/bin/sh
-# Renders demo.png: a scene that scripts/make_scene.py writes, or a trained one:
+# Renders demo.png: the scene of examples/demo_scene, or a trained one:
 #
 #   SCENE=point_cloud.ply [CAMERAS=cameras.json] [CAMERA=NAME] [SIZE=WxH] scripts/demo.sh
 . "$(dirname "$0")/common.sh"
@@ -13,7 +13,7 @@ sh scripts/build.sh build -Dtools=enabled $gpu tools/gsplat-c
 if [ -z "${SCENE:-}" ]; then
     SCENE=build/demo_scene.ply
     CAMERAS=build/demo_cameras.json
-    python3 scripts/make_scene.py "$SCENE" "$CAMERAS"
+    python3 -B examples/demo_scene/make_scene.py "$SCENE" "$CAMERAS"
 fi
 set -- "$SCENE" --size "$size" -o "$out"
 [ -z "${CAMERAS:-}" ] || set -- "$@" --cameras "$CAMERAS"
