@@ -81,7 +81,7 @@
 
 /* The ABI of this header.  Same major: compatible.  Higher minor: more of it. */
 #define GSC_ABI_MAJOR 1
-#define GSC_ABI_MINOR 1
+#define GSC_ABI_MINOR 0
 #define GSC_ABI_VERSION ((uint32_t)GSC_ABI_MAJOR << 16 | (uint32_t)GSC_ABI_MINOR)
 
 /* Declares a descriptor with every field at its default. */
@@ -129,7 +129,7 @@ GSC_API int32_t gsc_last_error_cuda(void);
 /* GSC_ABI_VERSION of the library that is loaded.  The one symbol that never
  * changes: look it up first after dlopen. */
 GSC_API uint32_t gsplat_c_abi_version(void);
-GSC_API const char *gsc_version(void);         /* "1.1.0"; static */
+GSC_API const char *gsc_version(void);         /* "0.9.0"; static */
 GSC_API const char *gsc_build_info_json(void); /* compiler, targets, options; static */
 
 /* Number of usable devices of a DLDeviceType.  A machine without a driver has 0
@@ -193,7 +193,7 @@ typedef struct gsc_context_desc {
     int32_t log_level;              /* most verbose level wanted; 0: GSC_LOG_WARNING */
     int32_t cpu_threads;            /* CPU device: 0: as many as the process may use */
     gsc_allocate_fn *allocate;      /* instead of an allocator: memory is a framework's and in its
-                                       accounts (since 1.1).  It must be 256-byte aligned, and
+                                       accounts.  It must be 256-byte aligned, and
                                        calls must be given the framework's current stream */
 } gsc_context_desc;
 
@@ -228,7 +228,7 @@ GSC_API gsc_status gsc_context_limits(const gsc_context *context, gsc_limits *li
 typedef int gsc_view_fn(void *object, DLTensor *view);
 
 /* Views of all arrays of a call at once, where a call of the language for each would cost
- * more than the rest (since 1.1).  In place: objects [count], at most 64 of them, become the
+ * more than the rest.  In place: objects [count], at most 64 of them, become the
  * addresses of their views [count], so that they may be the last fields of a descriptor, or
  * those of two with the struct_size of the second between: what is NULL or `none` becomes
  * NULL, and a number below 4096, which is no address, stays.  Bit i of *strided: view i is not
@@ -276,18 +276,16 @@ enum {
                                             CPU work always are; on CUDA devices the sums over
                                             pixels then take two passes, and more scratch */
     /* What training stores and PLY files hold, instead of activated values; gradients are
-       then by what is stored (since 1.1). */
+       then by what is stored. */
     GSC_RASTER_LOG_SCALES = 1u << 8,      /* scales are exp of what is given */
     GSC_RASTER_LOGIT_OPACITIES = 1u << 9, /* opacities are 1 / (1 + exp(-x)) of what is given */
-    GSC_RASTER_FORWARD_ONLY = 1u << 10    /* no backward will follow, which then takes less memory
-                                             (since 1.1) */
+    GSC_RASTER_FORWARD_ONLY = 1u << 10 /* no backward will follow, which then takes less memory */
 };
 
 /* The scene and the cameras.  The same values go to forward and backward.
  * Camera tensors (view to background) may be on the CPU, read during the call,
  * or on the context's device.  Each matrix of view and projection may also be
- * stored transposed, with strides 1 and 4, and position may have any strides
- * (since 1.1). */
+ * stored transposed, with strides 1 and 4, and position may have any strides. */
 typedef struct gsc_raster_args {
     size_t struct_size;
     uint32_t flags;             /* GSC_RASTER_* */
@@ -402,7 +400,7 @@ GSC_API gsc_status gsc_raster_blend(gsc_context *context, const gsc_raster_args 
                                     const gsc_raster_outputs *outputs, const gsc_raster_info *info,
                                     const DLTensor *overflow, void *stream);
 
-/* Both steps without a wait between them (since 1.1), in buffers that are there before the
+/* Both steps without a wait between them, in buffers that are there before the
  * frame is counted.  gsc_raster_forecast fills in info as gsc_raster_sizes does, with what
  * frames of this size that this context drew before let expect of visible and
  * intersections, of each of several cameras; both are 0, and project is the call to begin
@@ -449,7 +447,7 @@ GSC_API gsc_status gsc_rasterize_backward(gsc_context *context, const gsc_raster
                                           const gsc_raster_grads *grads, void *stream);
 /* NULL is fine.  Before its context is freed. */
 GSC_API void gsc_raster_saved_free(gsc_raster_saved *saved, void *stream);
-/* Hands over what a saved state consists of, and frees the rest of it (since 1.1): info, and as
+/* Hands over what a saved state consists of, and frees the rest of it: info, and as
  * tensors [2] of uint8 the buffers state and intersections, of the framework whose `allocate` the
  * context has.  The second is NULL where the first has both: intersections then begin at the
  * first multiple of 256 bytes behind info.state_bytes.  The caller owns the tensors.
@@ -578,8 +576,8 @@ GSC_API gsc_status gsc_adam_step(gsc_context *context, const gsc_adam_args *args
 
 /* ----------------------------------------------------------- training step
  *
- * gsc_rasterize, gsc_image_loss, gsc_raster_backward and gsc_adam_step as one call
- * (since 1.1).  The gradients of the scene are never in memory: the last pass of backward
+ * gsc_rasterize, gsc_image_loss, gsc_raster_backward and gsc_adam_step as one call.
+ * The gradients of the scene are never in memory: the last pass of backward
  * makes the step of the rows that it would have written.  What comes out is what the four
  * calls give, with radii > 0 as Adam's visible: a row that the camera sees is stepped in
  * full, with gradient 0 where it has none, as SH coefficients beyond sh_degree. */

@@ -1,13 +1,16 @@
 #!/bin/sh
-# scripts/abi-check.sh [LIBRARY [HEADERS]]: holds a library that has debugging information
-# (build/libgsplat_c.so by default) and its headers (include/) against each frozen interface
-# in abi/.  Says what is broken and exits 1; additions pass, in a higher minor version.
+# scripts/abi-check.sh [LIBRARY [HEADERS [BASELINES]]]: compares a library that has debugging
+# information (build/libgsplat_c.so by default) and its headers (include) with each frozen
+# interface in a folder (abi).  Reports what is broken and exits 1; additions pass, in a higher
+# minor version.
 library=${1:+$(realpath "$1")}
 headers=${2:+$(realpath "$2")}
+baselines=${3:+$(realpath "$3")}
 . "$(dirname "$0")/common.sh"
 
 library=${library:-build/libgsplat_c.so}
 headers=${headers:-include}
+baselines=${baselines:-abi}
 [ -e "$library" ] || die "$library does not exist; build first"
 for tool in cc nm readelf abidiff python3; do
     command -v $tool >/dev/null || die "$tool is not installed"
@@ -26,7 +29,7 @@ version_of() {
 # name@@VERSION of the functions that a library exports
 symbols() { nm -D --defined-only "$1" | awk '$2 != "A" { print $3 }' | sort; }
 
-# check BASELINE: what a program that was built with it relies on.
+# check BASELINE: what a program built with it relies on.
 check() {
     base=$1
     broken=
@@ -60,8 +63,8 @@ check() {
 
 version=$(version_of "$headers")
 failed=
-for folder in abi/"${version%%.*}".*; do
-    [ -d "$folder" ] || die "abi/ has nothing of major version ${version%%.*}"
+for folder in "$baselines/${version%%.*}".*; do
+    [ -d "$folder" ] || die "no interface of major version ${version%%.*} is frozen in $baselines"
     if check "$folder"; then
         say "ABI $version keeps what $(basename "$folder") promises"
     else

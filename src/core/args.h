@@ -4,7 +4,7 @@
 
 #include "core/error.h"
 
-/* Size of a descriptor that ends with `last`: what version 1.0 of it measured. */
+/* Size of a descriptor that ends with `last`, its last field in ABI 1.0. */
 #define GSC__SIZE_THROUGH(type, last) (offsetof(type, last) + sizeof(((type *)0)->last))
 
 /* Copies the caller's descriptor, older or newer than ours, into ours; what an older

@@ -1,6 +1,6 @@
-/* A program of ABI 1.0.  It is compiled with the headers of 1.0 as they were frozen and runs with
- * the library of today: every function, descriptor and status code of 1.0 has to be what it
- * was.  What came later has no place here. */
+/* A program of ABI 1.0: it uses every function, every descriptor and the status codes of that
+ * version.  It is compiled and linked with the frozen headers and symbols of 1.0 and runs with
+ * today's library.  Later additions do not belong here. */
 #include "client_scene.h"
 
 /* ------------------------------------------------------- library and context */
@@ -32,7 +32,7 @@ static void library(void) {
     const DLDevice cpu = {kDLCPU, 0};
     CHECK(gsplat_c_abi_version() >> 16 == GSC_ABI_MAJOR);
     CHECK(gsplat_c_abi_version() >= ((uint32_t)1 << 16));
-    CHECK(gsc_version()[0] >= '1' && gsc_build_info_json()[0] == '{');
+    CHECK(gsc_version()[0] >= '0' && gsc_build_info_json()[0] == '{');
     CHECK(strcmp(gsc_status_name(GSC_ERROR_SHAPE), "GSC_ERROR_SHAPE") == 0);
     CHECK(strcmp(gsc_status_name(GSC_ERROR_INTERNAL), "GSC_ERROR_INTERNAL") == 0);
     CHECK(gsc_status_name(30000) && gsc_status_name(-1));
@@ -78,6 +78,8 @@ static void limits(const gsc_context *context) {
 
 /* ---------------------------------------------------------------- rasterizer */
 
+static gsc_raster_info frame_info;
+
 static void with_own_buffers(gsc_context *context, const gsc_raster_args *args,
                              const gsc_raster_outputs *outputs, const gsc_raster_grads *grads) {
     GSC_INIT(gsc_raster_info, info);
@@ -99,9 +101,39 @@ static void with_own_buffers(gsc_context *context, const gsc_raster_args *args,
     CHECK(overflow == 0);
     buffers.scratch = NULL;
     CHECK(gsc_raster_backward(context, args, &buffers, &info, grads, NULL) == GSC_OK);
+    frame_info = info;
     free(state);
     free(pairs);
     free(scratch);
+}
+
+/* In buffers for the frame that with_own_buffers counted. */
+static void at_once(gsc_context *context, const gsc_raster_args *args,
+                    const gsc_raster_outputs *outputs, const gsc_raster_grads *grads) {
+    GSC_INIT(gsc_raster_info, info);
+    GSC_INIT(gsc_raster_buffers, buffers);
+    CHECK(gsc_raster_forecast(context, args, &info) == GSC_OK);
+    CHECK(info.struct_size == sizeof info && info.state_bytes > 0);
+    CHECK(info.visible >= 0 && info.intersections >= 0);
+    info.visible = frame_info.visible;
+    info.intersections = frame_info.intersections;
+    CHECK(gsc_raster_sizes(context, args, &info) == GSC_OK);
+    void *state = client_buffer(info.state_bytes), *pairs = client_buffer(info.intersections_bytes);
+    buffers.state = BYTES(state, info.state_bytes);
+    buffers.intersections = BYTES(pairs, info.intersections_bytes);
+    CHECK(gsc_raster_project_blend(context, args, &buffers, outputs, &info, NULL) == GSC_OK);
+    CHECK(info.intersections == frame_info.intersections && info.visible == frame_info.visible);
+    CHECK(gsc_raster_backward(context, args, &buffers, &info, grads, NULL) == GSC_OK);
+    free(state);
+    free(pairs);
+}
+
+static void forward_only(gsc_context *context, const gsc_raster_args *given,
+                         const gsc_raster_outputs *outputs, const gsc_raster_grads *grads) {
+    gsc_raster_args args = *given;
+    (void)grads;
+    args.flags = GSC_RASTER_FORWARD_ONLY;
+    CHECK(gsc_rasterize(context, &args, outputs, NULL, NULL) == GSC_OK);
 }
 
 static void with_its_memory(gsc_context *context, const gsc_raster_args *args,
@@ -119,6 +151,10 @@ static void with_its_memory(gsc_context *context, const gsc_raster_args *args,
 static void rasterizer(gsc_context *context) {
     frame one, two;
     with_scene(context, &one, with_own_buffers);
+    with_scene(context, &two, at_once);
+    CHECK(memcmp(&one, &two, sizeof one) == 0);
+    with_scene(context, &two, forward_only);
+    CHECK(memcmp(one.color, two.color, sizeof one.color) == 0);
     with_scene(context, &two, with_its_memory);
     CHECK(memcmp(&one, &two, sizeof one) == 0);
     const int middle = HEIGHT / 2 * WIDTH + WIDTH / 2 - 2;
@@ -213,6 +249,111 @@ static void adam(gsc_context *context) {
     CHECK(parameter[1] == 1 && moment2[1] == 0);
 }
 
+/* ------------------------------------------------------------- training step */
+
+static void train_step(gsc_context *context, const gsc_raster_args *args,
+                       const gsc_raster_outputs *outputs, const gsc_raster_grads *grads) {
+    static float target[3 * HEIGHT * WIDTH], moments[2][3 * SPLATS];
+    float trained[3 * SPLATS], loss_value = -1;
+    memcpy(trained, colors, sizeof trained);
+    memset(moments, 0, sizeof moments);
+    gsc_raster_args raster = *args;
+    raster.colors = FLOATS(trained, SPLATS, 3);
+    GSC_INIT(gsc_image_loss_args, loss);
+    loss.l2_weight = 1;
+    loss.target = FLOATS(target, 1, 3, HEIGHT, WIDTH);
+    loss.loss = FLOATS(&loss_value, 1);
+    gsc_train_group group;
+    memset(&group, 0, sizeof group);
+    group.parameter = GSC_PARAMETER_COLORS;
+    group.moment1 = FLOATS(moments[0], SPLATS, 3);
+    group.moment2 = FLOATS(moments[1], SPLATS, 3);
+    group.lr = 0.25f;
+    group.step = 1;
+    GSC_INIT(gsc_raster_info, info);
+    GSC_INIT(gsc_train_args, train);
+    train.group_count = 1;
+    train.groups = &group;
+    train.group_stride = sizeof group;
+    train.raster = &raster;
+    train.loss = &loss;
+    train.outputs = outputs;
+    train.info = &info;
+    (void)grads;
+    CHECK(gsc_train_step(context, &train, NULL) == GSC_OK);
+    CHECK(loss_value > 0 && info.visible == SPLATS);
+    for (int i = 0; i < 3 * SPLATS; ++i) CHECK(fabsf(colors[i] - trained[i] - 0.25f) < 1e-4f);
+}
+
+/* ------------------------------------------------------------ for bindings */
+
+static int view_of(void *object, DLTensor *out) {
+    *out = *(DLTensor *)object;
+    return 0;
+}
+
+static void objects_are_viewed(void) {
+    float memory[6];
+    int64_t shape[] = {2, 3}, strides[] = {1, 2};
+    DLTensor array = {.data = memory, .ndim = 2, .shape = shape, .strides = strides}, views[2];
+    void *objects[] = {NULL, &array};
+    uint64_t strided = 0;
+    CHECK(gsc_view_objects(view_of, NULL, 2, 0, objects, views, &strided) == GSC_OK);
+    CHECK(!objects[0] && objects[1] == &views[1] && views[1].data == memory);
+    CHECK(strided == 2);
+    objects[1] = &array;
+    CHECK(gsc_view_objects(view_of, NULL, 2, 2, objects, views, &strided) == GSC_OK);
+    CHECK(strided == 0);
+}
+
+static int lent; /* tensors that are out */
+
+static void take_back(DLManagedTensorVersioned *tensor) {
+    --lent;
+    free(tensor->dl_tensor.shape);
+    free(tensor->manager_ctx);
+    free(tensor);
+}
+
+static int lend(DLTensor *prototype, DLManagedTensorVersioned **tensor, void *user,
+                gsc_set_error_fn *set_error) {
+    DLManagedTensorVersioned *made = calloc(1, sizeof *made);
+    (void)user;
+    (void)set_error;
+    made->manager_ctx = client_buffer((size_t)prototype->shape[0]);
+    made->deleter = take_back;
+    made->dl_tensor = *prototype;
+    made->dl_tensor.data = made->manager_ctx;
+    made->dl_tensor.shape = malloc(sizeof *prototype->shape);
+    made->dl_tensor.shape[0] = prototype->shape[0];
+    *tensor = made;
+    ++lent;
+    return 0;
+}
+
+static void in_lent_memory(gsc_context *context, const gsc_raster_args *args,
+                           const gsc_raster_outputs *outputs, const gsc_raster_grads *grads) {
+    gsc_raster_saved *saved = NULL;
+    DLManagedTensorVersioned *taken[2];
+    GSC_INIT(gsc_raster_info, info);
+    (void)grads;
+    CHECK(gsc_rasterize(context, args, outputs, &saved, NULL) == GSC_OK);
+    CHECK(gsc_raster_saved_take(saved, taken, &info) == GSC_OK);
+    CHECK(lent == 2 && taken[0]->dl_tensor.shape[0] >= (int64_t)info.state_bytes);
+    CHECK(info.intersections == frame_info.intersections);
+    for (int i = 0; i < 2; ++i) taken[i]->deleter(taken[i]);
+    CHECK(lent == 0);
+}
+
+static gsc_context *lent_context(void) {
+    gsc_context_desc desc;
+    gsc_context *context = NULL;
+    gsc_context_desc_init(&desc, (DLDevice){kDLCPU, 0});
+    desc.allocate = lend;
+    CHECK(gsc_context_create(&desc, &context) == GSC_OK);
+    return context;
+}
+
 /* -------------------------------------------------------------------- errors */
 
 static void errors(gsc_context *context) {
@@ -244,6 +385,7 @@ static void errors(gsc_context *context) {
 }
 
 int main(void) {
+    frame f;
     library();
     gsc_context *context = create();
     limits(context);
@@ -251,8 +393,13 @@ int main(void) {
     neighbours(context);
     images(context);
     adam(context);
+    with_scene(context, &f, train_step);
     errors(context);
     CHECK(allocations == 0);
+    gsc_context_free(context);
+    objects_are_viewed();
+    context = lent_context();
+    with_scene(context, &f, in_lent_memory);
     gsc_context_free(context);
     gsc_context_free(NULL);
     puts("ok");

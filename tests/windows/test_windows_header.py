@@ -63,9 +63,8 @@ def test_compiles(compile_text, language, use):
     compile_text(PROGRAM, language, *WARNINGS, *use)
 
 
-@pytest.mark.parametrize("frozen", sorted((ROOT / "abi").glob("[0-9]*")), ids=lambda f: f.name)
-def test_layout(compile_text, frozen):
-    """Offsets, sizes, types and constants are those of the frozen ABI."""
-    asserts = run(sys.executable, "-B", ROOT / "tools/abi_reference.py", frozen, "--asserts")
+def test_layout(compile_text):
+    """Offsets, sizes, types and constants are those of every 64-bit system."""
+    asserts = run(sys.executable, "-B", ROOT / "tools/abi_reference.py", ROOT, "--asserts")
     assert asserts.count("_Static_assert") > 100
     compile_text(asserts, "c11")

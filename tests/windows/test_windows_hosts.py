@@ -52,7 +52,7 @@ set(CMAKE_SYSTEM_NAME Windows)
 set(CMAKE_C_COMPILER x86_64-w64-mingw32-gcc)
 set(CMAKE_EXE_LINKER_FLAGS -static)
 project(host LANGUAGES C)
-find_package(gsplat_c 1.0 REQUIRED CONFIG)
+find_package(gsplat_c 0.9 REQUIRED CONFIG)
 add_executable(host "{source}")
 target_link_libraries(host PRIVATE gsplat_c::gsplat_c)
 add_custom_command(TARGET host POST_BUILD COMMAND ${{CMAKE_COMMAND}} -E copy

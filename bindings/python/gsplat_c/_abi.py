@@ -3,7 +3,7 @@
 # name: value
 CONSTANTS = {
     "GSC_ABI_MAJOR": 1,
-    "GSC_ABI_MINOR": 1,
+    "GSC_ABI_MINOR": 0,
     "GSC_OK": 0,
     "GSC_ERROR_INVALID_ARGUMENT": 1,
     "GSC_ERROR_SHAPE": 2,

@@ -96,7 +96,7 @@ def _device(name: str) -> tuple[int, int]:
 
 
 def version() -> str:
-    """The version of the loaded library, such as "1.0.0"."""
+    """The version of the loaded library, such as "0.9.0"."""
     return lib.gsc_version().decode()
 
 

@@ -6,7 +6,7 @@ use core::marker::{PhantomData, PhantomPinned};
 /// An int, so that unknown codes stay valid values.
 pub type gsc_status = i32;
 pub const GSC_ABI_MAJOR: u32 = 1;
-pub const GSC_ABI_MINOR: u32 = 1;
+pub const GSC_ABI_MINOR: u32 = 0;
 pub const GSC_ABI_VERSION: u32 = GSC_ABI_MAJOR << 16 | GSC_ABI_MINOR;
 /// success
 pub const GSC_OK: i32 = 0;
@@ -72,7 +72,6 @@ pub const GSC_RASTER_LOG_SCALES: u32 = 256;
 /// opacities are 1 / (1 + exp(-x)) of what is given
 pub const GSC_RASTER_LOGIT_OPACITIES: u32 = 512;
 /// no backward will follow, which then takes less memory
-/// (since 1.1)
 pub const GSC_RASTER_FORWARD_ONLY: u32 = 1024;
 /// mean over the windows that lie inside the image only;
 /// an image smaller than the window is an error
@@ -176,7 +175,7 @@ pub struct gsc_context_desc {
     /// CPU device: 0: as many as the process may use
     pub cpu_threads: i32,
     /// instead of an allocator: memory is a framework's and in its
-    /// accounts (since 1.1).  It must be 256-byte aligned, and
+    /// accounts.  It must be 256-byte aligned, and
     /// calls must be given the framework's current stream
     pub allocate: Option<gsc_allocate_fn>,
 }
@@ -201,8 +200,7 @@ descriptor!(gsc_limits);
 /// The scene and the cameras.  The same values go to forward and backward.
 /// Camera tensors (view to background) may be on the CPU, read during the call,
 /// or on the context's device.  Each matrix of view and projection may also be
-/// stored transposed, with strides 1 and 4, and position may have any strides
-/// (since 1.1).
+/// stored transposed, with strides 1 and 4, and position may have any strides.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct gsc_raster_args {
@@ -593,7 +591,7 @@ functions! {
     /// GSC_ABI_VERSION of the library that is loaded.  The one symbol that never
     /// changes: look it up first after dlopen.
     fn gsplat_c_abi_version() -> u32;
-    /// "1.1.0"; static
+    /// "0.9.0"; static
     fn gsc_version() -> *const c_char;
     /// compiler, targets, options; static
     fn gsc_build_info_json() -> *const c_char;
@@ -611,7 +609,7 @@ functions! {
     /// The caller sets limits->struct_size.
     fn gsc_context_limits(context: *const gsc_context, limits: *mut gsc_limits) -> gsc_status;
     /// Views of all arrays of a call at once, where a call of the language for each would cost
-    /// more than the rest (since 1.1).  In place: objects \[count\], at most 64 of them, become the
+    /// more than the rest.  In place: objects \[count\], at most 64 of them, become the
     /// addresses of their views \[count\], so that they may be the last fields of a descriptor, or
     /// those of two with the struct_size of the second between: what is NULL or `none` becomes
     /// NULL, and a number below 4096, which is no address, stays.  Bit i of *strided: view i is not
@@ -642,7 +640,7 @@ functions! {
     /// info.intersections_bytes has room for the lists of each, which backward then finds
     /// instead of making them again; not with GSC_RASTER_FORWARD_ONLY.
     fn gsc_raster_blend(context: *mut gsc_context, args: *const gsc_raster_args, buffers: *const gsc_raster_buffers, outputs: *const gsc_raster_outputs, info: *const gsc_raster_info, overflow: *const DLTensor, stream: *mut c_void) -> gsc_status;
-    /// Both steps without a wait between them (since 1.1), in buffers that are there before the
+    /// Both steps without a wait between them, in buffers that are there before the
     /// frame is counted.  gsc_raster_forecast fills in info as gsc_raster_sizes does, with what
     /// frames of this size that this context drew before let expect of visible and
     /// intersections, of each of several cameras; both are 0, and project is the call to begin
@@ -659,7 +657,7 @@ functions! {
     fn gsc_rasterize_backward(context: *mut gsc_context, args: *const gsc_raster_args, saved: *const gsc_raster_saved, grads: *const gsc_raster_grads, stream: *mut c_void) -> gsc_status;
     /// NULL is fine.  Before its context is freed.
     fn gsc_raster_saved_free(saved: *mut gsc_raster_saved, stream: *mut c_void);
-    /// Hands over what a saved state consists of, and frees the rest of it (since 1.1): info, and as
+    /// Hands over what a saved state consists of, and frees the rest of it: info, and as
     /// tensors \[2\] of uint8 the buffers state and intersections, of the framework whose `allocate` the
     /// context has.  The second is NULL where the first has both: intersections then begin at the
     /// first multiple of 256 bytes behind info.state_bytes.  The caller owns the tensors.

@@ -52,7 +52,7 @@ impl Library {
         Ok(Self { api: Box::leak(Box::new(api)) })
     }
 
-    /// The release, such as "1.0.0".
+    /// The release, such as "0.9.0".
     pub fn version(&self) -> &'static str {
         // SAFETY: a static string.
         static_text(unsafe { (self.api.gsc_version)() })
