@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds for Linux arm64 into build-arm64/ by Debian's cross compiler, and tests that under
-# qemu-aarch64, an emulator: the C tests with golden data, the driver that takes notes and hosts
-# that open the library; the agreement with a build for this machine; symbols; and the wheel, in
+# qemu-aarch64, an emulator: the C tests with golden data, the mock CUDA driver and hosts that open
+# the library; the agreement with a build for this machine; symbols; and the wheel, in
 # an arm64 Python with NumPy.
 #
 # Left out:

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Which lines of src/ the C tests run: builds into build-coverage/, writes a page for each file
 # to build-coverage/report/, and fails below 90 % of all lines.  Code for GPUs is in cuda/; the
-# host's part of it, in src/gpu/, runs on a driver that takes notes.
+# host's part of it, in src/gpu/, runs on a mock driver.
 . "$(dirname "$0")/common.sh"
 
 least=90

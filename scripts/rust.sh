@@ -41,8 +41,8 @@ lint)
     ;;
 test)
     # A build for the CPU only has no driver to test with.
-    fake="$root/build/tests/gpu_host/libfake_cuda.so"
-    [ ! -e "$fake" ] || export GSC_CUDA_LIBRARY="$fake"
+    mock="$root/build/tests/gpu_host/libmock_driver.so"
+    [ ! -e "$mock" ] || export GSC_CUDA_LIBRARY="$mock"
     GSPLAT_C_LIBRARY="$root/build/libgsplat_c.so"
     LD_LIBRARY_PATH="$root/build${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
     export GSPLAT_C_LIBRARY LD_LIBRARY_PATH

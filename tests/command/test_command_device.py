@@ -16,7 +16,7 @@ from command import COMMAND, RUNTIME, USAGE, call, cameras, in_folder, scene  # 
 from support import ROOT, run
 
 BUILD = pathlib.Path(os.environ.get("GSPLAT_C_BUILD", ROOT / "build"))
-FAKE_DRIVER = BUILD / "tests/gpu_host/libfake_cuda.so"
+MOCK_DRIVER = BUILD / "tests/gpu_host/libmock_driver.so"
 COMMANDS = pytest.mark.parametrize("command", ["render", "bench"])
 
 
@@ -39,9 +39,9 @@ def runtime():
 
 
 @pytest.fixture
-def fake_driver(runtime, monkeypatch):
-    monkeypatch.setenv("GSC_CUDA_LIBRARY", str(FAKE_DRIVER))
-    assert FAKE_DRIVER.exists()
+def mock_driver(runtime, monkeypatch):
+    monkeypatch.setenv("GSC_CUDA_LIBRARY", str(MOCK_DRIVER))
+    assert MOCK_DRIVER.exists()
 
 
 @COMMANDS
@@ -88,7 +88,7 @@ def test_without_a_driver(scene, tmp_path, monkeypatch, runtime, command):
 
 
 @COMMANDS
-def test_no_such_device(scene, fake_driver, command):
+def test_no_such_device(scene, mock_driver, command):
     error = call(command, scene, "--device", "cuda:2", code=RUNTIME)
     assert error == (
         "GSC_ERROR_NO_DEVICE: context_create: device is cuda:2, expected one of 2 devices"
@@ -96,15 +96,15 @@ def test_no_such_device(scene, fake_driver, command):
 
 
 @COMMANDS
-def test_context_fails(scene, fake_driver, monkeypatch, command):
-    monkeypatch.setenv("FAKE_CUDA_FAIL", "cuDevicePrimaryCtxRetain=2")
+def test_context_fails(scene, mock_driver, monkeypatch, command):
+    monkeypatch.setenv("MOCK_DRIVER_FAIL", "cuDevicePrimaryCtxRetain=2")
     error = call(command, scene, "--device", "cuda", code=RUNTIME)
     assert error.startswith("GSC_ERROR_") and "CUDA_ERROR_OUT_OF_MEMORY" in error
 
 
 @COMMANDS
-def test_the_runtime_needs_a_driver_of_its_own(scene, fake_driver, monkeypatch, command):
-    """The library takes the fake driver; the Runtime looks for the real one only."""
+def test_the_runtime_needs_a_driver_of_its_own(scene, mock_driver, monkeypatch, command):
+    """The library takes the mock driver; the Runtime looks for the real one only."""
     with monkeypatch.context() as without:
         without.delenv("GSC_CUDA_LIBRARY")
         if len(json.loads(call("info", "--json"))["devices"]) > 1:

@@ -1,6 +1,6 @@
-/* The entry points over a backend that only takes notes: memory, sizes, order of calls. */
+/* The entry points over a mock backend: memory, sizes, order of calls. */
 
-#include "noting_backend.h"
+#include "mock_backend.h"
 
 /* --------------------------------------------------------------- two phases */
 
@@ -15,9 +15,9 @@ static void sizes_read_no_data(void **state) {
     assert_int_equal(info.forward_scratch_bytes, PROJECT_SCRATCH);
     assert_int_equal(info.backward_scratch_bytes, BACKWARD_SCRATCH);
     assert_int_equal(info.intersections_bytes, 0);
-    info.intersections = PAIRS;
+    info.intersections = INTERSECTIONS;
     expect_ok(gsc_raster_sizes(&context, &args, &info));
-    assert_int_equal(info.intersections, PAIRS);
+    assert_int_equal(info.intersections, INTERSECTIONS);
     assert_int_equal(info.intersections_bytes, FRAME_BYTES);
     expect_failure(gsc_raster_project(&context, &args, &buffers, &outputs, &info, NULL),
                    GSC_ERROR_INVALID_ARGUMENT, "raster_project: data of view is NULL");
@@ -27,25 +27,25 @@ static void project_completes_info(void **state) {
     (void)state;
     gsc_raster_info info = {.struct_size = sizeof info};
     expect_ok(gsc_raster_project(&context, &args, &buffers, NULL, &info, NULL));
-    assert_string_equal(notes.calls, "sizes project ");
-    assert_true(notes.info_given);
-    assert_int_equal(info.intersections, PAIRS);
+    assert_string_equal(mock.calls, "sizes project ");
+    assert_true(mock.info_given);
+    assert_int_equal(info.intersections, INTERSECTIONS);
     assert_int_equal(info.layout, 7 << 8 | 0xabc);
     assert_int_equal(info.intersections_min_bytes, TILE_BYTES);
-    assert_ptr_equal(notes.buffers.state, view_memory);
-    assert_ptr_equal(notes.buffers.scratch, view_memory + 16384);
-    assert_null(notes.buffers.intersections);
+    assert_ptr_equal(mock.buffers.state, view_memory);
+    assert_ptr_equal(mock.buffers.scratch, view_memory + 16384);
+    assert_null(mock.buffers.intersections);
     assert_int_equal(heap.allocations, 0);
     expect_ok(gsc_raster_project(&context, &args, &buffers, NULL, NULL, NULL));
-    assert_false(notes.info_given);
+    assert_false(mock.info_given);
 }
 
 static void failed_project_leaves_info_alone(void **state) {
     (void)state;
     gsc_raster_info info = {.struct_size = sizeof info, .intersections = 3};
     const gsc_raster_info before = info;
-    notes.fail_in = "project";
-    notes.fail_with = GSC_ERROR_INTERNAL;
+    mock.fail_in = "project";
+    mock.fail_with = GSC_ERROR_INTERNAL;
     buffers.scratch = NULL;
     expect_failure(gsc_raster_project(&context, &args, &buffers, &outputs, &info, NULL),
                    GSC_ERROR_INTERNAL, "project failed");
@@ -58,11 +58,11 @@ static void scratch_comes_from_the_allocator(void **state) {
     const gsc_raster_info info = known_info();
     buffers.scratch = NULL;
     expect_ok(gsc_raster_project(&context, &args, &buffers, &outputs, NULL, NULL));
-    assert_int_equal(notes.buffers.scratch_bytes, PROJECT_SCRATCH);
+    assert_int_equal(mock.buffers.scratch_bytes, PROJECT_SCRATCH);
     expect_ok(gsc_raster_blend(&context, &args, &buffers, &outputs, &info, NULL, NULL));
-    assert_int_equal(notes.buffers.scratch_bytes, RENDER_SCRATCH);
+    assert_int_equal(mock.buffers.scratch_bytes, BLEND_SCRATCH);
     expect_ok(gsc_raster_backward(&context, &args, &buffers, &info, &grads, NULL));
-    assert_int_equal(notes.buffers.scratch_bytes, BACKWARD_SCRATCH);
+    assert_int_equal(mock.buffers.scratch_bytes, BACKWARD_SCRATCH);
     assert_int_equal(heap.allocations, 3);
     assert_int_equal(heap.blocks, 0);
     assert_int_equal(heap.bytes, 0);
@@ -119,7 +119,7 @@ static void overflow_is_an_int64_scalar(void **state) {
                             : "raster_blend: overflow is float32, expected int64");
     view_dtype(&overflow, kDLInt, 64);
     expect_ok(gsc_raster_blend(&context, &args, &buffers, &outputs, &info, &overflow.tensor, NULL));
-    assert_ptr_equal(notes.overflow, view_memory);
+    assert_ptr_equal(mock.overflow, view_memory);
     VIEW(&overflow, 2);
     view_dtype(&overflow, kDLInt, 64);
     expect_failure(
@@ -138,12 +138,12 @@ static void knn_takes_or_makes_scratch(void **state) {
     expect_failure(gsc_knn_scratch_bytes(&context, &knn_args, NULL), GSC_ERROR_INVALID_ARGUMENT,
                    "knn_scratch_bytes: bytes is NULL");
     expect_ok(gsc_knn(&context, &knn_args, NULL));
-    assert_int_equal(notes.knn.scratch_bytes, KNN_SCRATCH);
+    assert_int_equal(mock.knn.scratch_bytes, KNN_SCRATCH);
     assert_int_equal(heap.allocations, 1);
     assert_int_equal(heap.blocks, 0);
     knn_args.scratch = &scratch.tensor;
     expect_ok(gsc_knn(&context, &knn_args, NULL));
-    assert_ptr_equal(notes.knn.scratch, view_memory + 16384);
+    assert_ptr_equal(mock.knn.scratch, view_memory + 16384);
     assert_int_equal(heap.allocations, 1);
     scratch.shape[0] = 299;
     expect_failure(gsc_knn(&context, &knn_args, NULL), GSC_ERROR_BUFFER_TOO_SMALL,
@@ -179,16 +179,16 @@ static void the_other_operations_reach_the_backend(void **state) {
     VIEW(&visible, 5);
     view_dtype(&visible, kDLBool, 8);
     expect_ok(gsc_mark_visible(&context, &args, &visible.tensor, NULL));
-    assert_string_equal(notes.calls,
+    assert_string_equal(mock.calls,
                         "ssim_forward ssim_backward image_loss adam_step mark_visible ");
-    assert_int_equal(notes.group.rows, 5);
-    assert_int_equal(notes.group.row_size, 3);
-    assert_int_equal(notes.visible.bytes, 4);
+    assert_int_equal(mock.group.rows, 5);
+    assert_int_equal(mock.group.row_size, 3);
+    assert_int_equal(mock.visible.bytes, 4);
     adam.group_count = 0;
     adam.groups = NULL;
-    notes.calls[0] = '\0';
+    mock.calls[0] = '\0';
     expect_ok(gsc_adam_step(&context, &adam, NULL));
-    assert_string_equal(notes.calls, "");
+    assert_string_equal(mock.calls, "");
 }
 
 static void context_and_stream_are_checked_everywhere(void **state) {
@@ -228,7 +228,7 @@ static void context_and_stream_are_checked_everywhere(void **state) {
                    "raster_sizes: context is NULL");
     expect_failure(gsc_knn_scratch_bytes(NULL, &knn_args, &bytes), GSC_ERROR_INVALID_ARGUMENT,
                    "knn_scratch_bytes: context is NULL");
-    assert_string_equal(notes.calls, "");
+    assert_string_equal(mock.calls, "");
 }
 
 int main(void) {

@@ -1,22 +1,22 @@
-/* gsc_rasterize, which keeps its own memory, over a backend that only takes notes. */
+/* gsc_rasterize, which allocates its own memory, on a mock backend. */
 
-#include "drawing_backend.h"
+#include "mock_backend.h"
 
 static void forward_keeps_what_backward_needs(void **state) {
     (void)state;
     gsc_raster_saved *saved = NULL;
     expect_ok(gsc_rasterize(&context, &args, &outputs, &saved, NULL));
     assert_non_null(saved);
-    assert_string_equal(notes.calls, "sizes project render ");
-    assert_int_equal(notes.buffers.state_bytes, STATE_BYTES);
-    assert_int_equal(notes.buffers.intersections_bytes, FRAME_BYTES);
-    assert_true(notes.buffers.scratch_bytes >= RENDER_SCRATCH);
+    assert_string_equal(mock.calls, "sizes project blend ");
+    assert_int_equal(mock.buffers.state_bytes, STATE_BYTES);
+    assert_int_equal(mock.buffers.intersections_bytes, FRAME_BYTES);
+    assert_true(mock.buffers.scratch_bytes >= BLEND_SCRATCH);
     assert_int_equal(heap.blocks, 2);
     assert_int_equal(heap.bytes, STATE_BYTES + FRAME_BYTES);
     expect_ok(gsc_rasterize_backward(&context, &args, saved, &grads, NULL));
-    assert_string_equal(notes.calls, "sizes project render sizes backward ");
-    assert_int_equal(notes.info.intersections, PAIRS);
-    assert_int_equal(notes.buffers.scratch_bytes, BACKWARD_SCRATCH);
+    assert_string_equal(mock.calls, "sizes project blend sizes backward ");
+    assert_int_equal(mock.info.intersections, INTERSECTIONS);
+    assert_int_equal(mock.buffers.scratch_bytes, BACKWARD_SCRATCH);
     assert_int_equal(heap.blocks, 2);
     gsc_raster_saved_free(saved, NULL);
     assert_int_equal(heap.blocks, 0);
@@ -27,23 +27,23 @@ static void forward_keeps_what_backward_needs(void **state) {
 static void forward_without_saved_keeps_nothing(void **state) {
     (void)state;
     expect_ok(gsc_rasterize(&context, &args, &outputs, NULL, NULL));
-    assert_string_equal(notes.calls, "sizes sizes project render ");
-    assert_true(notes.raster.flags & GSC_RASTER_FORWARD_ONLY);
+    assert_string_equal(mock.calls, "sizes sizes project blend ");
+    assert_true(mock.raster.flags & GSC_RASTER_FORWARD_ONLY);
     assert_int_equal(heap.blocks, 0);
     assert_int_equal(heap.bytes, 0);
 }
 
-/* The first frame is counted; one as it was expected is drawn in one go, in one block, one that is
- * larger or that there is no memory for, in steps after all. */
-static void forward_draws_what_it_expects(void **state) {
+/* A frame as large as the forecast is rasterized in one step and one block; one that is larger, or that
+ * there is no memory for, in two steps. */
+static void forward_uses_the_forecast(void **state) {
     static const struct {
         int64_t found;
         size_t largest;
         const char *calls;
         int blocks;
-    } frames[] = {{PAIRS, SIZE_MAX, "sizes sizes draw sizes ", 1},
-                  {PAIRS + 1, SIZE_MAX, "sizes sizes draw render ", 2},
-                  {PAIRS, FRAME_BYTES - 1, "sizes sizes project render ", 2}};
+    } frames[] = {{INTERSECTIONS, SIZE_MAX, "sizes sizes project_blend sizes ", 1},
+                  {INTERSECTIONS + 1, SIZE_MAX, "sizes sizes project_blend blend ", 2},
+                  {INTERSECTIONS, FRAME_BYTES - 1, "sizes sizes project blend ", 2}};
     (void)state;
     for (int i = 0; i < 3; ++i) {
         gsc_raster_saved *saved = NULL;
@@ -51,8 +51,8 @@ static void forward_draws_what_it_expects(void **state) {
         expect_frame(frames[i].found);
         heap.largest = frames[i].largest;
         expect_ok(gsc_rasterize(&context, &args, &outputs, &saved, NULL));
-        assert_string_equal(notes.calls, frames[i].calls);
-        assert_true(notes.buffers.scratch_bytes >= RENDER_SCRATCH);
+        assert_string_equal(mock.calls, frames[i].calls);
+        assert_true(mock.buffers.scratch_bytes >= BLEND_SCRATCH);
         assert_int_equal(heap.blocks, frames[i].blocks);
         gsc_raster_saved_free(saved, NULL);
         assert_int_equal(heap.blocks, 0);
@@ -61,12 +61,12 @@ static void forward_draws_what_it_expects(void **state) {
 
 /* Each allocation may be the one that fails. */
 static void failed_forward_keeps_nothing(void **state) {
-    static const char *const steps[] = {"sizes", "project", "render"};
+    static const char *const steps[] = {"sizes", "project", "blend"};
     for (size_t i = 0; i < 3; ++i) {
         gsc_raster_saved *saved = (gsc_raster_saved *)&context;
         reset(state);
-        notes.fail_in = steps[i];
-        notes.fail_with = GSC_ERROR_INTERNAL;
+        mock.fail_in = steps[i];
+        mock.fail_with = GSC_ERROR_INTERNAL;
         assert_int_equal(gsc_rasterize(&context, &args, &outputs, &saved, NULL),
                          GSC_ERROR_INTERNAL);
         assert_null(saved);
@@ -96,7 +96,7 @@ static void forward_makes_do_with_less(void **state) {
     gsc__fail(GSC_ERROR_INTERNAL, "before");
     heap.largest = 2000;
     expect_ok(gsc_rasterize(&context, &args, &outputs, &saved, NULL));
-    assert_int_equal(notes.buffers.intersections_bytes, FRAME_BYTES / 4);
+    assert_int_equal(mock.buffers.intersections_bytes, FRAME_BYTES / 4);
     assert_string_equal(gsc_last_error(), "before");
     gsc_raster_saved_free(saved, NULL);
     assert_int_equal(heap.blocks, 0);
@@ -128,7 +128,7 @@ static void misaligned_allocators_are_caught(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(forward_keeps_what_backward_needs), TEST(forward_without_saved_keeps_nothing),
-        TEST(forward_draws_what_it_expects),     TEST(failed_forward_keeps_nothing),
+        TEST(forward_uses_the_forecast),         TEST(failed_forward_keeps_nothing),
         TEST(forward_makes_do_with_less),        TEST(saved_must_fit),
         TEST(misaligned_allocators_are_caught),
     };

@@ -1,10 +1,10 @@
-/* gsc_train_step over a backend that only takes notes: what it calls, on which memory, and
+/* gsc_train_step over a mock backend: what it calls, on which memory, and
  * every check of its arguments. */
 
-#include "noting_backend.h"
+#include "mock_backend.h"
 
 enum { N = 5, COLOR_BYTES = 3 * 4 * 7 * (int)sizeof(gsc_real), RADII_BYTES = N * 4 };
-#define CALLS "sizes project render image_loss backward "
+#define CALLS "sizes project blend image_loss backward "
 
 static gsc_train_args train;
 static gsc_train_group groups[3];
@@ -53,7 +53,7 @@ static int reset_train(void **state) {
 
 static void expect(gsc_status status, const char *message) {
     expect_failure(gsc_train_step(&context, &train, NULL), status, message);
-    assert_string_equal(notes.calls, "");
+    assert_string_equal(mock.calls, "");
     assert_int_equal(heap.blocks, 0);
 }
 
@@ -62,20 +62,20 @@ static void expect(gsc_status status, const char *message) {
 static void memory_of_its_own(void **state) {
     (void)state;
     expect_ok(gsc_train_step(&context, &train, NULL));
-    assert_string_equal(notes.calls, CALLS);
+    assert_string_equal(mock.calls, CALLS);
     assert_int_equal(heap.allocations, 8); /* three scratches, and what the others are below */
     assert_int_equal(heap.blocks, 0);
     assert_int_equal(heap.bytes, 0);
-    assert_int_equal(notes.buffers.state_bytes, STATE_BYTES);
-    assert_int_equal(notes.buffers.intersections_bytes, FRAME_BYTES);
-    assert_true(notes.buffers.scratch_bytes >= BACKWARD_SCRATCH);
-    assert_non_null(notes.outputs.color);
-    assert_non_null(notes.outputs.radii);
-    assert_ptr_equal(notes.loss.image.data, notes.outputs.color);
-    assert_ptr_equal(notes.grads.color, notes.loss.grad_image.data);
-    assert_ptr_equal(notes.steps.radii, notes.outputs.radii);
-    assert_int_equal(notes.steps.radii_axes, 1);
-    assert_int_equal(info.intersections, PAIRS);
+    assert_int_equal(mock.buffers.state_bytes, STATE_BYTES);
+    assert_int_equal(mock.buffers.intersections_bytes, FRAME_BYTES);
+    assert_true(mock.buffers.scratch_bytes >= BACKWARD_SCRATCH);
+    assert_non_null(mock.outputs.color);
+    assert_non_null(mock.outputs.radii);
+    assert_ptr_equal(mock.loss.image.data, mock.outputs.color);
+    assert_ptr_equal(mock.grads.color, mock.loss.grad_image.data);
+    assert_ptr_equal(mock.steps.radii, mock.outputs.radii);
+    assert_int_equal(mock.steps.radii_axes, 1);
+    assert_int_equal(info.intersections, INTERSECTIONS);
     assert_int_equal(info.intersections_bytes, FRAME_BYTES);
 }
 
@@ -89,12 +89,12 @@ static void memory_of_the_caller(void **state) {
     train.buffers = &buffers;
     loss.grad_image = &by_color.tensor;
     expect_ok(gsc_train_step(&context, &train, NULL));
-    assert_string_equal(notes.calls, CALLS);
+    assert_string_equal(mock.calls, CALLS);
     assert_int_equal(heap.allocations, 0);
-    assert_int_equal(notes.buffers.state_bytes, 8192);
-    assert_ptr_equal(notes.outputs.color, view_memory);
-    assert_ptr_equal(notes.steps.radii, view_memory);
-    assert_ptr_equal(notes.grads.color, view_memory + 32768);
+    assert_int_equal(mock.buffers.state_bytes, 8192);
+    assert_ptr_equal(mock.outputs.color, view_memory);
+    assert_ptr_equal(mock.steps.radii, view_memory);
+    assert_ptr_equal(mock.grads.color, view_memory + 32768);
 }
 
 static void groups_arrive(void **state) {
@@ -105,7 +105,7 @@ static void groups_arrive(void **state) {
     groups[2].step = 7;
     expect_ok(gsc_train_step(&context, &train, NULL));
     for (int i = 0; i < GSC__PARAMETERS; ++i) {
-        const gsc__adam_group *group = &notes.steps.groups[i];
+        const gsc__adam_group *group = &mock.steps.groups[i];
         const int which = i == GSC_PARAMETER_SCALES - 1      ? 0
                           : i == GSC_PARAMETER_OPACITIES - 1 ? 1
                           : i == GSC_PARAMETER_COLORS - 1    ? 2
@@ -123,7 +123,7 @@ static void groups_arrive(void **state) {
         assert_true(group->beta2 == 0.999);
         assert_true(group->decoupled);
     }
-    const gsc__adam_group *last = &notes.steps.groups[GSC_PARAMETER_COLORS - 1];
+    const gsc__adam_group *last = &mock.steps.groups[GSC_PARAMETER_COLORS - 1];
     assert_true(last->beta1 == 0.25 && last->epsilon == 0 && last->step == 7);
 }
 
@@ -131,8 +131,8 @@ static void every_row_without_radii(void **state) {
     (void)state;
     train.flags = GSC_TRAIN_ALL_ROWS;
     expect_ok(gsc_train_step(&context, &train, NULL));
-    assert_null(notes.steps.radii);
-    assert_null(notes.outputs.radii);
+    assert_null(mock.steps.radii);
+    assert_null(mock.outputs.radii);
 }
 
 /* The colour's own shape, whatever the order of its pixels. */
@@ -145,13 +145,13 @@ static void target_is_shaped_as_the_colour(void **state) {
     view_dtype(&target, kDLUInt, 8);
     expect_ok(gsc_train_step(&context, &train, NULL));
     const int64_t wanted[4] = {0, 1, 50, 3}, dense[4] = {0, 1, 21, 3};
-    assert_memory_equal(notes.loss.target.strides, wanted, sizeof wanted);
-    assert_memory_equal(notes.loss.image.strides, dense, sizeof dense);
-    assert_memory_equal(notes.loss.grad_image.strides, dense, sizeof dense);
-    assert_true(notes.loss.target.bytes && !notes.loss.image.bytes);
-    assert_int_equal(notes.loss.channels, 3);
-    assert_int_equal(notes.loss.height, 4);
-    assert_int_equal(notes.loss.width, 7);
+    assert_memory_equal(mock.loss.target.strides, wanted, sizeof wanted);
+    assert_memory_equal(mock.loss.image.strides, dense, sizeof dense);
+    assert_memory_equal(mock.loss.grad_image.strides, dense, sizeof dense);
+    assert_true(mock.loss.target.bytes && !mock.loss.image.bytes);
+    assert_int_equal(mock.loss.channels, 3);
+    assert_int_equal(mock.loss.height, 4);
+    assert_int_equal(mock.loss.width, 7);
 }
 
 static void other_gradients_go_on(void **state) {
@@ -165,19 +165,19 @@ static void other_gradients_go_on(void **state) {
     grads.means2d = &means2d.tensor;
     train.grads = &grads;
     expect_ok(gsc_train_step(&context, &train, NULL));
-    assert_ptr_equal(notes.grads.alpha, view_memory + 16384);
-    assert_ptr_equal(notes.grads.means, view_memory);
-    assert_int_equal(notes.grads.means2d_axes, 2);
+    assert_ptr_equal(mock.grads.alpha, view_memory + 16384);
+    assert_ptr_equal(mock.grads.means, view_memory);
+    assert_int_equal(mock.grads.means2d_axes, 2);
 }
 
 /* -------------------------------------------------------------------- failures */
 
 static void failures_keep_nothing(void **state) {
-    static const char *const steps[] = {"sizes", "project", "render", "image_loss", "backward"};
+    static const char *const steps[] = {"sizes", "project", "blend", "image_loss", "backward"};
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; ++i) {
         reset_train(state);
-        notes.fail_in = steps[i];
-        notes.fail_with = GSC_ERROR_INTERNAL;
+        mock.fail_in = steps[i];
+        mock.fail_with = GSC_ERROR_INTERNAL;
         assert_int_equal(gsc_train_step(&context, &train, NULL), GSC_ERROR_INTERNAL);
         assert_int_equal(heap.blocks, 0);
     }
@@ -186,7 +186,7 @@ static void failures_keep_nothing(void **state) {
         heap.fail_from = i;
         assert_int_equal(gsc_train_step(&context, &train, NULL), GSC_ERROR_OUT_OF_MEMORY);
         assert_non_null(strstr(gsc_last_error(), "train_step: "));
-        assert_null(strstr(notes.calls, "backward"));
+        assert_null(strstr(mock.calls, "backward"));
         assert_int_equal(heap.blocks, 0);
     }
 }
@@ -195,7 +195,7 @@ static void less_memory_makes_bands(void **state) {
     (void)state;
     heap.largest = 2000;
     expect_ok(gsc_train_step(&context, &train, NULL));
-    assert_int_equal(notes.buffers.intersections_bytes, FRAME_BYTES / 4);
+    assert_int_equal(mock.buffers.intersections_bytes, FRAME_BYTES / 4);
 }
 
 static void small_buffers_are_refused(void **state) {
@@ -218,7 +218,7 @@ static void small_buffers_are_refused(void **state) {
         all[i].which->shape[0] = all[i].bytes;
         expect_failure(gsc_train_step(&context, &train, NULL), GSC_ERROR_BUFFER_TOO_SMALL,
                        all[i].message);
-        assert_string_equal(notes.calls, all[i].calls);
+        assert_string_equal(mock.calls, all[i].calls);
         assert_int_equal(info.state_bytes, STATE_BYTES);
         assert_int_equal(heap.blocks, 0);
     }
@@ -349,7 +349,7 @@ static void nothing_to_step(void **state) {
     groups[0].parameter = GSC_PARAMETER_SH;
     train.group_count = 1;
     expect_ok(gsc_train_step(&context, &train, NULL));
-    assert_null(notes.steps.groups[GSC_PARAMETER_SH - 1].parameter);
+    assert_null(mock.steps.groups[GSC_PARAMETER_SH - 1].parameter);
 }
 
 #define TRAIN_TEST(name) cmocka_unit_test_setup(name, reset_train)

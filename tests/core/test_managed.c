@@ -1,8 +1,8 @@
 /* Contexts whose memory is a framework's, and saved states that become its tensors. */
 
-#include "drawing_backend.h"
+#include "mock_backend.h"
 
-#include "framework.h"
+#include "mock_framework.h"
 
 static int open_framework(void **state) {
     memset(&framework, 0, sizeof framework);
@@ -118,22 +118,22 @@ static void a_saved_state_becomes_tensors(void **state) {
     (void)state;
     expect_ok(gsc_rasterize(&context, &args, &outputs, &saved, NULL));
     assert_int_equal(framework.tensors, 2);
-    const gsc__raster_buffers drawn = notes.buffers;
+    const gsc__raster_buffers used = mock.buffers;
     take(saved);
     assert_int_equal(framework.tensors, 2);
-    assert_ptr_equal(framework_data(tensors[0]), drawn.state);
-    assert_ptr_equal(framework_data(tensors[1]), drawn.intersections);
+    assert_ptr_equal(framework_data(tensors[0]), used.state);
+    assert_ptr_equal(framework_data(tensors[1]), used.intersections);
     assert_int_equal(tensors[0]->dl_tensor.shape[0], STATE_BYTES);
     assert_int_equal(tensors[1]->dl_tensor.shape[0], FRAME_BYTES);
-    assert_int_equal(info.intersections, PAIRS);
+    assert_int_equal(info.intersections, INTERSECTIONS);
     assert_int_equal(info.state_bytes, STATE_BYTES);
     assert_int_equal(context.managed.count, 0);
     delete_tensors();
 }
 
-static gsc_raster_saved *draw_expected(int64_t pairs) {
+static gsc_raster_saved *rasterize_expected(int64_t intersections) {
     gsc_raster_saved *saved = NULL;
-    expect_frame(pairs);
+    expect_frame(intersections);
     expect_ok(gsc_rasterize(&context, &args, &outputs, &saved, NULL));
     return saved;
 }
@@ -141,10 +141,10 @@ static gsc_raster_saved *draw_expected(int64_t pairs) {
 static void one_tensor_holds_what_was_expected(void **state) {
     const int64_t begin = 1024; /* the first multiple of 256 behind STATE_BYTES */
     (void)state;
-    take(draw_expected(PAIRS));
-    assert_string_equal(notes.calls, "sizes sizes draw sizes ");
-    assert_ptr_equal(framework_data(tensors[0]), notes.buffers.state);
-    assert_ptr_equal(framework_data(tensors[0]) + begin, notes.buffers.intersections);
+    take(rasterize_expected(INTERSECTIONS));
+    assert_string_equal(mock.calls, "sizes sizes project_blend sizes ");
+    assert_ptr_equal(framework_data(tensors[0]), mock.buffers.state);
+    assert_ptr_equal(framework_data(tensors[0]) + begin, mock.buffers.intersections);
     assert_int_equal(tensors[0]->dl_tensor.shape[0], begin + FRAME_BYTES);
     assert_null(tensors[1]);
     assert_int_equal(framework.tensors, 1);
@@ -153,10 +153,10 @@ static void one_tensor_holds_what_was_expected(void **state) {
 
 static void what_was_not_expected_has_one_of_its_own(void **state) {
     (void)state;
-    take(draw_expected(PAIRS + 1));
-    assert_string_equal(notes.calls, "sizes sizes draw render ");
-    assert_ptr_equal(framework_data(tensors[0]), notes.buffers.state);
-    assert_ptr_equal(framework_data(tensors[1]), notes.buffers.intersections);
+    take(rasterize_expected(INTERSECTIONS + 1));
+    assert_string_equal(mock.calls, "sizes sizes project_blend blend ");
+    assert_ptr_equal(framework_data(tensors[0]), mock.buffers.state);
+    assert_ptr_equal(framework_data(tensors[1]), mock.buffers.intersections);
     assert_int_equal(tensors[1]->dl_tensor.shape[0], FRAME_BYTES);
     assert_int_equal(framework.tensors, 2);
     delete_tensors();
@@ -178,7 +178,7 @@ static void a_failed_forward_keeps_nothing(void **state) {
 }
 
 static void a_saved_state_that_is_not_taken_is_freed(void **state) {
-    gsc_raster_saved *saved = draw_expected(PAIRS);
+    gsc_raster_saved *saved = rasterize_expected(INTERSECTIONS);
     (void)state;
     expect_failure(gsc_raster_saved_take(NULL, tensors, &info), GSC_ERROR_INVALID_ARGUMENT,
                    "raster_saved_take: saved is NULL");

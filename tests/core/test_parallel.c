@@ -1,7 +1,7 @@
 #define _DEFAULT_SOURCE /* usleep */
 /* The thread pool: every index once, in any number of threads, nested. */
 
-#include "meeting.h"
+#include "rendezvous.h"
 #include "views.h"
 
 #include "os/parallel.h"
@@ -103,8 +103,8 @@ static void all_threads_take_part(void **state) {
     (void)state;
     gsc__pool *pool = gsc__pool_create(4);
     for (int repeat = 0; repeat < 5; ++repeat) {
-        meeting m = {.wanted = 4};
-        gsc__parallel_for(pool, 4, 1, meet, &m);
+        rendezvous m = {.wanted = 4};
+        gsc__parallel_for(pool, 4, 1, rendezvous_wait, &m);
         assert_false(m.failed);
         assert_int_equal(m.threads, 0xf);
         usleep(2000); /* long enough for the workers to sleep */
@@ -117,7 +117,7 @@ typedef struct order {
     atomic_int count;
 } order;
 
-static void note(void *arg, int64_t begin, int64_t end, int thread) {
+static void record(void *arg, int64_t begin, int64_t end, int thread) {
     order *o = arg;
     (void)end;
     if (thread == 0) o->pieces[atomic_fetch_add(&o->count, 1)] = begin;
@@ -127,7 +127,7 @@ static void pieces_are_handed_out_in_order(void **state) {
     (void)state;
     gsc__pool *pool = gsc__pool_create(3);
     order *o = calloc(1, sizeof *o);
-    gsc__parallel_for(pool, MOST, 1, note, o);
+    gsc__parallel_for(pool, MOST, 1, record, o);
     for (int i = 1; i < o->count; ++i) assert_true(o->pieces[i - 1] < o->pieces[i]);
     free(o);
     gsc__pool_destroy(pool);
@@ -136,7 +136,7 @@ static void pieces_are_handed_out_in_order(void **state) {
 typedef struct nest {
     gsc__pool *pool;
     visits *inner[2];
-    meeting outer;
+    rendezvous outer;
 } nest;
 
 static void visit_slowly(void *arg, int64_t begin, int64_t end, int thread) {
@@ -146,7 +146,7 @@ static void visit_slowly(void *arg, int64_t begin, int64_t end, int thread) {
 
 static void run_inner(void *arg, int64_t begin, int64_t end, int thread) {
     nest *n = arg;
-    meet(&n->outer, begin, end, thread); /* the other piece is on another thread */
+    rendezvous_wait(&n->outer, begin, end, thread); /* the other piece is on another thread */
     visits *v = n->inner[begin];
     gsc__parallel_for(n->pool, v->count, v->grain, visit_slowly, v);
 }
@@ -196,13 +196,13 @@ static void callers_at_once(void **state) {
 /* ------------------------------------------------- floating-point environment */
 
 typedef struct rounding {
-    meeting all;
+    rendezvous all;
     atomic_int upward;
 } rounding;
 
 static void note_rounding(void *arg, int64_t begin, int64_t end, int thread) {
     rounding *r = arg;
-    meet(&r->all, begin, end, thread);
+    rendezvous_wait(&r->all, begin, end, thread);
     if (fegetround() == FE_UPWARD) atomic_fetch_add(&r->upward, 1);
 }
 

@@ -1,7 +1,7 @@
 #define _DEFAULT_SOURCE /* usleep, fork */
 /* The thread pool in a child of fork. */
 
-#include "meeting.h"
+#include "rendezvous.h"
 #include "views.h"
 
 #include "os/parallel.h"
@@ -12,8 +12,8 @@
 /* What a child does with the pool that it inherited; its exit status. */
 static int use_in_child(gsc__pool *pool) {
     for (int repeat = 0; repeat < 3; ++repeat) {
-        meeting m = {.wanted = 3};
-        gsc__parallel_for(pool, 3, 1, meet, &m);
+        rendezvous m = {.wanted = 3};
+        gsc__parallel_for(pool, 3, 1, rendezvous_wait, &m);
         if (m.failed) return 1;
     }
     gsc__pool_destroy(pool);
@@ -43,12 +43,12 @@ static void child_of_fork_starts_its_own(void **state) {
     (void)state;
     skip_under_thread_sanitizer();
     gsc__pool *pool = gsc__pool_create(3);
-    meeting before = {.wanted = 3}, after = {.wanted = 3};
-    gsc__parallel_for(pool, 3, 1, meet, &before);
+    rendezvous before = {.wanted = 3}, after = {.wanted = 3};
+    gsc__parallel_for(pool, 3, 1, rendezvous_wait, &before);
     pid_t child = fork();
     if (child == 0) _exit(use_in_child(pool));
     expect_child_success(child);
-    gsc__parallel_for(pool, 3, 1, meet, &after);
+    gsc__parallel_for(pool, 3, 1, rendezvous_wait, &after);
     assert_false(after.failed);
     gsc__pool_destroy(pool);
 }
@@ -85,8 +85,8 @@ static void child_of_fork_amid_a_call(void **state) {
     expect_child_success(child);
     atomic_store(&h.release, true);
     gsc__thread_join(holder);
-    meeting after = {.wanted = 3};
-    gsc__parallel_for(h.pool, 3, 1, meet, &after);
+    rendezvous after = {.wanted = 3};
+    gsc__parallel_for(h.pool, 3, 1, rendezvous_wait, &after);
     assert_false(after.failed);
     gsc__pool_destroy(h.pool);
 }

@@ -1,14 +1,14 @@
-/* Drawing calls on a fake driver and what they launched, for the test programs about that. */
+/* Drawing calls on a mock driver and what they launched, for the test programs about that. */
 #ifndef GSC_TESTS_RASTER_LAUNCHES_H
 #define GSC_TESTS_RASTER_LAUNCHES_H
 
 #include "../../cuda/kernels.h"
-#include "fake_driver.h"
+#include "mock_device.h"
 #include "raster_args_fixture.h"
 
 enum { STATE_BYTES = 1 << 15, LIST_BYTES = 1 << 19 };
 
-static fake_notes *notes;
+static mock_driver_state *mock;
 static gsc_context *context;
 static _Alignas(256) unsigned char state_memory[STATE_BYTES], lists_memory[LIST_BYTES];
 static view color, depth, touched, weight_sum, weight_count, grad_color, by_means, grad_background;
@@ -51,11 +51,11 @@ static void know(int64_t intersections) {
     info = (gsc_raster_info){.struct_size = sizeof info, .intersections = intersections};
     expect_ok(gsc_raster_sizes(context, &args, &info));
     assert_true(info.state_bytes <= STATE_BYTES && info.intersections_bytes <= LIST_BYTES);
-    notes->launch_count = 0;
+    mock->launch_count = 0;
 }
 
 static int open_context(void **unused) {
-    fake_driver_reset(notes);
+    mock_reset(mock);
     reset(unused);
     for (int i = 0; i < FIELDS; ++i) view_device(&views[i], kDLCUDA, 0);
     make_views();
@@ -64,14 +64,14 @@ static int open_context(void **unused) {
     outputs = (gsc_raster_outputs){.struct_size = sizeof outputs, .color = &color.tensor};
     grads = (gsc_raster_grads){
         .struct_size = sizeof grads, .color = &grad_color.tensor, .means = &by_means.tensor};
-    context = fake_driver_context(0, 0);
+    context = mock_context(0, 0);
     know(100);
     return 0;
 }
 
 static int close_context(void **unused) {
     (void)unused;
-    assert_int_equal(notes->blocks + notes->async_blocks, 0);
+    assert_int_equal(mock->blocks + mock->async_blocks, 0);
     gsc_context_free(context);
     return 0;
 }
@@ -84,8 +84,8 @@ static gsc_status render(void) {
 
 static int launches_of(const char *kernel) {
     int count = 0;
-    for (int i = 0; i < notes->launch_count; ++i)
-        count += strcmp(notes->launches[i].kernel, kernel) == 0;
+    for (int i = 0; i < mock->launch_count; ++i)
+        count += strcmp(mock->launches[i].kernel, kernel) == 0;
     return count;
 }
 

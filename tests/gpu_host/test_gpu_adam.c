@@ -1,7 +1,7 @@
 #define _DEFAULT_SOURCE /* unsetenv */
-/* What steps of Adam launch on a CUDA device, with a fake driver: every element of every group
+/* What steps of Adam launch on a CUDA device, with a mock driver: every element of every group
  * is some block's, and numbers that a kernel computes with stay within what it relies on. */
-#include "fake_context.h"
+#include "context_fixture.h"
 
 #include "../../cuda/kernels.h"
 
@@ -32,7 +32,7 @@ static int32_t groups_of(int64_t rows, const int64_t *sizes, gsc__adam_group *gr
 
 static gsc_status step(int64_t rows, const int64_t *sizes, const gsc__visible_rows *visible) {
     gsc__adam_group groups[MOST_GROUPS];
-    notes->launch_count = 0;
+    mock->launch_count = 0;
     const gsc__call call = {"adam_step", context, &scope};
     const gsc__adam adam = {groups, groups_of(rows, sizes, groups), *visible};
     return gsc__gpu_adam_step(&call, &adam);
@@ -47,7 +47,7 @@ static void check_columns(const gsc_k_adam_rows *args, const gsc__gpu_adam_colum
         assert_true((uint64_t)(2 * i) * columns->reciprocal >> 32 == i / width);
 }
 
-static int64_t check_launch(const fake_launch *seen, int64_t rows, gsc_k_adam_rows *args) {
+static int64_t check_launch(const mock_launch *seen, int64_t rows, gsc_k_adam_rows *args) {
     int64_t width = 0;
     assert_string_equal(seen->kernel, "gsc_adam_rows");
     assert_int_equal(seen->args_bytes, sizeof *args);
@@ -79,10 +79,10 @@ static void expect_all_columns(int64_t rows, const int64_t *sizes, int launches)
     int64_t column = 0;
     int at = 0;
     expect_ok(step(rows, sizes, &visible));
-    assert_int_equal(notes->launch_count, launches);
+    assert_int_equal(mock->launch_count, launches);
     for (int k = 0; k < launches; ++k) {
         gsc_k_adam_rows args;
-        check_launch(&notes->launches[k], rows, &args);
+        check_launch(&mock->launches[k], rows, &args);
         for (uint32_t i = 0; i < args.count; ++i) {
             const gsc__gpu_adam_columns *columns = &args.columns[i];
             while (sizes[at] < 0) ++at;
@@ -130,11 +130,11 @@ static void scenes_have_blocks_of_many_rows(void **state) {
     gsc_k_adam_rows args;
     (void)state;
     expect_ok(step(5480000, sizes, &visible));
-    assert_int_equal(check_launch(&notes->launches[0], 5480000, &args),
+    assert_int_equal(check_launch(&mock->launches[0], 5480000, &args),
                      (5480000 + GSC__ADAM_ROWS - 1) / GSC__ADAM_ROWS);
     assert_int_equal(args.block_rows, GSC__ADAM_ROWS);
     expect_ok(step(1000, sizes, &visible));
-    check_launch(&notes->launches[0], 1000, &args);
+    check_launch(&mock->launches[0], 1000, &args);
     assert_int_equal(args.block_rows, FEWEST_ROWS);
 }
 
@@ -147,9 +147,9 @@ static void groups_without_elements_are_not_launched(void **state) {
     const gsc__visible_rows *const cases[] = {&all, &visible};
     for (int i = 0; i < 2; ++i) {
         expect_ok(step(50, none, cases[i]));
-        assert_int_equal(notes->launch_count, 0);
+        assert_int_equal(mock->launch_count, 0);
         expect_ok(step(50, empty, cases[i]));
-        assert_int_equal(notes->launch_count, 0);
+        assert_int_equal(mock->launch_count, 0);
     }
     expect_all_columns(50, many, 2);
 }
@@ -160,15 +160,15 @@ static void every_row_in_pieces(void **state) {
     gsc_k_adam args;
     (void)state;
     expect_ok(step(1025, sizes, &all));
-    assert_int_equal(notes->launch_count, 1);
-    assert_string_equal(notes->launches[0].kernel, "gsc_adam");
-    assert_int_equal(notes->launches[0].args_bytes, sizeof args);
-    memcpy(&args, notes->launches[0].args, sizeof args);
+    assert_int_equal(mock->launch_count, 1);
+    assert_string_equal(mock->launches[0].kernel, "gsc_adam");
+    assert_int_equal(mock->launches[0].args_bytes, sizeof args);
+    memcpy(&args, mock->launches[0].args, sizeof args);
     assert_int_equal(args.count, 3);
     assert_int_equal(args.groups[0].block_end, 4);
     assert_int_equal(args.groups[1].block_end, 4 + 46);
     assert_int_equal(args.groups[2].block_end, 4 + 46 + 2);
-    assert_int_equal(notes->launches[0].grid[0], 4 + 46 + 2);
+    assert_int_equal(mock->launches[0].grid[0], 4 + 46 + 2);
     assert_int_equal(args.groups[1].count, 1025 * 45);
     assert_int_equal(args.groups[1].vectors, 0); /* no two of memory are 16 bytes apart */
 }
@@ -182,7 +182,7 @@ static void more_rows_than_blocks_are_refused(void **state) {
     snprintf(message, sizeof message, "adam_step: visible has %lld rows, expected at most %lld",
              (long long)most + 1, (long long)most);
     expect_ok(step(most, narrow, &visible));
-    assert_int_equal(notes->launches[0].grid[0], INT32_MAX);
+    assert_int_equal(mock->launches[0].grid[0], INT32_MAX);
     expect_failure(step(most + 1, narrow, &visible), GSC_ERROR_OVERFLOW, message);
     expect_ok(step(INT32_MAX / 2, wide, &visible));
     expect_failure(step(INT32_MAX / 2 + 1, wide, &visible), GSC_ERROR_OVERFLOW,
@@ -200,6 +200,6 @@ int main(void) {
         cmocka_unit_test_setup_teardown(more_rows_than_blocks_are_refused, enter_context,
                                         leave_context),
     };
-    notes = fake_driver_notes();
+    mock = mock_open();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

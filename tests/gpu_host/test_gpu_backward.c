@@ -1,8 +1,8 @@
 #define _DEFAULT_SOURCE /* setenv */
-/* What backward launches on a CUDA device, with a fake driver: which gradients are stored,
+/* What backward launches on a CUDA device, with a mock driver: which gradients are stored,
  * added to or filled beforehand. */
 
-#include "fake_context.h"
+#include "context_fixture.h"
 
 #include "gpu/tile_lists.h"
 
@@ -90,7 +90,7 @@ static gsc_status backward(void) {
 
 static gsc_k_project_backward project_backward_of(int camera) {
     gsc_k_project_backward args;
-    const fake_launch *seen = fake_driver_launch(notes, "gsc_project_backward", camera);
+    const mock_launch *seen = mock_find_launch(mock, "gsc_project_backward", camera);
     assert_non_null(seen);
     assert_int_equal(seen->args_bytes, sizeof args);
     assert_int_equal(seen->grid[0], (N + GSC__CHUNK - 1) / GSC__CHUNK);
@@ -199,8 +199,8 @@ static void sums_are_cleared_by_the_device(void **state) {
     expect_ok(backward());
     gsc_k_clear_sums clear;
     gsc_k_blend_backward blend_backward;
-    const fake_launch *first = fake_driver_launch(notes, "gsc_clear_sums", 0),
-                      *then = fake_driver_launch(notes, "gsc_blend_backward", 0);
+    const mock_launch *first = mock_find_launch(mock, "gsc_clear_sums", 0),
+                      *then = mock_find_launch(mock, "gsc_blend_backward", 0);
     assert_non_null(first);
     assert_non_null(then);
     assert_true(first < then);
@@ -212,8 +212,8 @@ static void sums_are_cleared_by_the_device(void **state) {
 }
 
 static void expect_next(int *at, const char *kernel) {
-    while (*at < notes->launch_count && strcmp(notes->launches[*at].kernel, kernel)) ++*at;
-    if (*at == notes->launch_count) fail_msg("no %s, or not where it is expected", kernel);
+    while (*at < mock->launch_count && strcmp(mock->launches[*at].kernel, kernel)) ++*at;
+    if (*at == mock->launch_count) fail_msg("no %s, or not where it is expected", kernel);
     ++*at;
 }
 
@@ -224,7 +224,7 @@ static void reproducible_sums_take_two_passes(void **state) {
     raster.cameras = 1;
     raster.flags = GSC_RASTER_DETERMINISTIC;
     for (int variant = 0; variant < 3; ++variant) {
-        int at = notes->launch_count = 0;
+        int at = mock->launch_count = 0;
         if (variant == 1) grads.depth = upstream;
         if (variant == 2) with_colors(4, false);
         expect_ok(backward());
@@ -233,11 +233,11 @@ static void reproducible_sums_take_two_passes(void **state) {
                          : variant == 1 ? "gsc_blend_backward_all_largest"
                                         : "gsc_blend_backward_any_largest");
         gsc_k_blend_backward first, second;
-        memcpy(&first, notes->launches[at - 1].args, sizeof first);
+        memcpy(&first, mock->launches[at - 1].args, sizeof first);
         expect_next(&at, variant == 0   ? "gsc_blend_backward_fixed"
                          : variant == 1 ? "gsc_blend_backward_all_fixed"
                                         : "gsc_blend_backward_any_fixed");
-        memcpy(&second, notes->launches[at - 1].args, sizeof second);
+        memcpy(&second, mock->launches[at - 1].args, sizeof second);
         assert_non_null(first.fixed);
         assert_int_equal(first.color_sums != NULL, variant == 2);
         assert_int_equal(first.color_width, variant == 2 ? 4 : 0);
@@ -297,8 +297,8 @@ static void steps_instead_of_gradients(void **state) {
         .color = upstream, .scales = memory[2], .view = memory[6], .steps = &steps};
     expect_ok(backward());
     gsc_k_project_backward_step args;
-    const fake_launch *seen = fake_driver_launch(notes, "gsc_project_backward_step", 0);
-    assert_null(fake_driver_launch(notes, "gsc_project_backward", 0));
+    const mock_launch *seen = mock_find_launch(mock, "gsc_project_backward_step", 0);
+    assert_null(mock_find_launch(mock, "gsc_project_backward", 0));
     assert_non_null(seen);
     assert_int_equal(seen->args_bytes, sizeof args);
     assert_int_equal(seen->grid[0], (N + GSC__CHUNK - 1) / GSC__CHUNK);
@@ -319,14 +319,14 @@ static void steps_instead_of_gradients(void **state) {
         assert_true(step->constants.step_size == (float)(i + 1));
         assert_true(step->constants.complement2 == (float)(1 - 0.99));
     }
-    assert_non_null(fake_driver_launch(notes, "gsc_camera_grad", 0));
+    assert_non_null(mock_find_launch(mock, "gsc_camera_grad", 0));
 }
 
 static void nothing_wanted(void **state) {
     (void)state;
     grads = (gsc__raster_grads){.color = upstream};
     expect_ok(backward());
-    assert_null(fake_driver_launch(notes, "gsc_project_backward", 0));
+    assert_null(mock_find_launch(mock, "gsc_project_backward", 0));
 }
 
 int main(void) {
@@ -343,6 +343,6 @@ int main(void) {
         TEST(steps_instead_of_gradients),
         TEST(nothing_wanted),
     };
-    notes = fake_driver_notes();
+    mock = mock_open();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

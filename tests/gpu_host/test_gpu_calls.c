@@ -1,16 +1,16 @@
 #define _DEFAULT_SOURCE /* setenv */
-/* Every public operation on a fake driver: which context is current, which stream the work
+/* Every public operation on a mock driver: which context is current, which stream the work
  * goes to, what waits, and tensors of the wrong device. */
 
 #include "../../cuda/kernels.h"
-#include "fake_driver.h"
+#include "mock_device.h"
 #include "raster_args_fixture.h"
 
 #include "gpu/raster_state.h"
 
 enum { PIXELS = CAMERAS * WIDTH * HEIGHT, STATE_BYTES = 1 << 15 };
 
-static fake_notes *notes;
+static mock_driver_state *mock;
 static gsc_context *context;
 static _Alignas(256) unsigned char state_memory[STATE_BYTES], lists_memory[STATE_BYTES];
 static view color, radii, state_bytes, lists_bytes, grad_color, by_means, visible, scalar;
@@ -29,7 +29,7 @@ static void bytes(view *v, unsigned char *data, int64_t size) {
 }
 
 static int open_context(void **unused) {
-    fake_driver_reset(notes);
+    mock_reset(mock);
     reset(unused);
     for (int i = 0; i < FIELDS; ++i) on_gpu(&views[i]);
     VIEW(&color, CAMERAS, 3, HEIGHT, WIDTH);
@@ -51,7 +51,7 @@ static int open_context(void **unused) {
     for (size_t i = 0; i < sizeof all / sizeof all[0]; ++i) on_gpu(all[i]);
     bytes(&state_bytes, state_memory, STATE_BYTES);
     bytes(&lists_bytes, lists_memory, STATE_BYTES);
-    context = fake_driver_context(0, 0);
+    context = mock_context(0, 0);
     memset(&info, 0, sizeof info);
     info.struct_size = sizeof info;
     info.intersections = 100;
@@ -62,9 +62,9 @@ static int open_context(void **unused) {
 
 static int close_context(void **unused) {
     (void)unused;
-    assert_int_equal(notes->blocks + notes->async_blocks, 0);
+    assert_int_equal(mock->blocks + mock->async_blocks, 0);
     gsc_context_free(context);
-    assert_int_equal(notes->retained[0] + notes->libraries + notes->pinned, 0);
+    assert_int_equal(mock->retained[0] + mock->libraries + mock->pinned, 0);
     return 0;
 }
 
@@ -223,12 +223,12 @@ static void *current(void) {
 
 static void run_all(void *expected) {
     for (int i = 0; i < OPERATIONS; ++i) {
-        notes->launch_count = 0;
+        mock->launch_count = 0;
         expect_ok(operations[i].run(NULL));
-        assert_true(notes->launch_count > 0);
+        assert_true(mock->launch_count > 0);
         assert_ptr_equal(current(), expected);
-        for (int k = 0; k < notes->launch_count; ++k)
-            assert_ptr_equal(notes->launches[k].context, gsc__gpu_of(context)->device.primary);
+        for (int k = 0; k < mock->launch_count; ++k)
+            assert_ptr_equal(mock->launches[k].context, gsc__gpu_of(context)->device.primary);
     }
 }
 
@@ -240,9 +240,9 @@ static void the_current_context_stays(void **unused) {
     driver->cuCtxPushCurrent(other);
     run_all(other);
     driver->cuCtxPushCurrent(primary);
-    const int pushes = notes->pushes;
+    const int pushes = mock->pushes;
     run_all(primary);
-    assert_int_equal(notes->pushes, pushes);
+    assert_int_equal(mock->pushes, pushes);
     driver->cuCtxPopCurrent(&popped);
     driver->cuCtxPopCurrent(&popped);
     assert_null(current());
@@ -253,12 +253,12 @@ static void all_work_goes_to_the_callers_stream(void **unused) {
     (void)unused;
     for (int i = 0; i < OPERATIONS; ++i) {
         for (int s = 0; s < 4; ++s) {
-            notes->launch_count = 0;
-            notes->stream = &notes;
+            mock->launch_count = 0;
+            mock->stream = &mock;
             expect_ok(operations[i].run(streams[s]));
-            assert_ptr_equal(notes->stream, streams[s]);
-            for (int k = 0; k < notes->launch_count; ++k)
-                assert_ptr_equal(notes->launches[k].stream, streams[s]);
+            assert_ptr_equal(mock->stream, streams[s]);
+            for (int k = 0; k < mock->launch_count; ++k)
+                assert_ptr_equal(mock->launches[k].stream, streams[s]);
         }
     }
 }
@@ -266,21 +266,21 @@ static void all_work_goes_to_the_callers_stream(void **unused) {
 static void only_the_documented_calls_wait(void **unused) {
     (void)unused;
     for (int i = 0; i < OPERATIONS; ++i) {
-        notes->synchronisations = 0;
+        mock->synchronisations = 0;
         expect_ok(operations[i].run(NULL));
-        assert_int_equal(notes->synchronisations, operations[i].waits);
+        assert_int_equal(mock->synchronisations, operations[i].waits);
     }
 }
 
 static void waiting_is_refused_while_the_stream_is_captured(void **unused) {
     (void)unused;
-    setenv("FAKE_CUDA_CAPTURING", "1", 1);
+    setenv("MOCK_DRIVER_CAPTURING", "1", 1);
     for (int i = 0; i < OPERATIONS; ++i) {
-        notes->synchronisations = 0;
+        mock->synchronisations = 0;
         gsc_status status = operations[i].run(NULL);
         assert_int_equal(status, operations[i].waits ? GSC_ERROR_UNSUPPORTED : GSC_OK);
-        assert_int_equal(notes->synchronisations, 0);
-        assert_int_equal(notes->async_blocks, 0);
+        assert_int_equal(mock->synchronisations, 0);
+        assert_int_equal(mock->async_blocks, 0);
         if (operations[i].waits)
             assert_non_null(strstr(gsc_last_error(), "the stream is being captured"));
     }
@@ -290,12 +290,12 @@ static void waiting_is_refused_while_the_stream_is_captured(void **unused) {
 
 static void a_failed_launch_leaves_nothing_behind(void **unused) {
     (void)unused;
-    setenv("FAKE_CUDA_FAIL", "cuLaunchKernelEx=700", 1);
+    setenv("MOCK_DRIVER_FAIL", "cuLaunchKernelEx=700", 1);
     for (int i = 0; i < OPERATIONS; ++i) {
         assert_int_equal(operations[i].run(NULL), GSC_ERROR_CUDA);
         assert_int_equal(gsc_last_error_cuda(), 700);
         assert_null(current());
-        assert_int_equal(notes->async_blocks, 0);
+        assert_int_equal(mock->async_blocks, 0);
     }
 }
 
@@ -334,8 +334,8 @@ static void tensors_elsewhere_are_refused(void **unused) {
     }
 }
 
-static const fake_launch *launch_of(const char *kernel) {
-    const fake_launch *seen = fake_driver_launch(notes, kernel, 0);
+static const mock_launch *launch_of(const char *kernel) {
+    const mock_launch *seen = mock_find_launch(mock, kernel, 0);
     if (!seen) fail_msg("%s was not launched", kernel);
     return seen;
 }
@@ -350,14 +350,14 @@ static void blending_has_warps_for_long_lists(void **unused) {
     gsc_k_find_tiles find;
     (void)unused;
     for (int i = 0; i < 2; ++i) {
-        notes->launch_count = 0;
+        mock->launch_count = 0;
         expect_ok(passes[i].run(NULL));
         if (i == 0) memcpy(&find, launch_of("gsc_find_tiles")->args, sizeof find);
         const gsc_k_order_tiles order = find.order; /* backward uses the same */
         const int tiles = order.grid.tiles;
         const int cells = (1 << order.grid.shift_x) / 16 * (1 << order.grid.shift_y) / 8;
         const int most = (int)order.long_lists < tiles ? (int)order.long_lists : tiles;
-        const fake_launch *seen = launch_of(passes[i].kernel);
+        const mock_launch *seen = launch_of(passes[i].kernel);
         assert_int_equal(tiles, order.grid.tiles_x * order.grid.tiles_y);
         assert_int_equal(order.long_lists, 132 * 32 / cells + 1);
         assert_true(seen->block[0] % 32 == 0);
@@ -371,10 +371,10 @@ static void groups_hold_every_piece(void **unused) {
     gsc_k_begin begin;
     gsc_k_project found, made;
     (void)unused;
-    notes->launch_count = 0;
+    mock->launch_count = 0;
     expect_ok(project_only(NULL));
     expect_ok(render(NULL));
-    const fake_launch *seen = launch_of("gsc_project");
+    const mock_launch *seen = launch_of("gsc_project");
     memcpy(&begin, launch_of("gsc_begin")->args, sizeof begin);
     memcpy(&found, seen->args, sizeof found);
     memcpy(&made, launch_of("gsc_records")->args, sizeof made);
@@ -408,12 +408,12 @@ static void a_training_step_in_order(void **unused) {
                                         "gsc_blend_backward",
                                         "gsc_project_backward_step"};
     enum { KERNELS = sizeof order / sizeof order[0] };
-    const fake_launch *found[KERNELS];
+    const mock_launch *found[KERNELS];
     gsc_k_project project_args;
     gsc_k_blend_backward blend_backward;
     gsc_k_project_backward_step step;
     (void)unused;
-    notes->launch_count = 0;
+    mock->launch_count = 0;
     expect_ok(train_step(NULL));
     for (int i = 0; i < KERNELS; ++i) {
         found[i] = launch_of(order[i]);
@@ -453,6 +453,6 @@ int main(void) {
     (void)cpu;
     (void)out;
     (void)drop;
-    notes = fake_driver_notes();
+    mock = mock_open();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

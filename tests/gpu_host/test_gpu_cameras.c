@@ -1,6 +1,6 @@
 #define _DEFAULT_SOURCE /* setenv */
 /* Where the lists of several cameras are on a CUDA device and how often they are made, and frames
- * in one call; on a fake driver. */
+ * in one call; on a mock driver. */
 
 #include "raster_launches.h"
 
@@ -9,7 +9,7 @@
 static void expect_lists(ptrdiff_t apart, int64_t capacity) {
     gsc_k_blend blend, first;
     gsc_k_blend_backward blend_backward;
-    notes->launch_count = 0;
+    mock->launch_count = 0;
     expect_ok(render());
     expect_ok(gsc_raster_backward(context, &args, &buffers, &info, &grads, NULL));
     ARGS_OF("blend", 0, first);
@@ -71,10 +71,10 @@ static void one_slot_without_backward(void **unused) {
 /* What records says on the device of each camera: three are visible, and one less in every
  * next one, of which each reaches 50 tiles. */
 static void report_three(void) {
-    for (int i = 0, visible = 3; i < notes->launch_count; ++i) {
+    for (int i = 0, visible = 3; i < mock->launch_count; ++i) {
         gsc_k_project records;
-        if (strcmp(notes->launches[i].kernel, "gsc_records") != 0) continue;
-        memcpy(&records, notes->launches[i].args, sizeof records);
+        if (strcmp(mock->launches[i].kernel, "gsc_records") != 0) continue;
+        memcpy(&records, mock->launches[i].args, sizeof records);
         *records.report = *records.frame.header;
         records.report->intersections = 50 * (uint64_t)visible;
         records.report->visible = (uint32_t)visible--;
@@ -101,9 +101,9 @@ static void drawing_waits_once_at_the_end(void **unused) {
 
     expect_four_visible();
     memset(state_memory, 0, sizeof state_memory);
-    notes->synchronisations = notes->launch_count = 0;
+    mock->synchronisations = mock->launch_count = 0;
     expect_ok(gsc_raster_project_blend(context, &args, &buffers, &outputs, &info, NULL));
-    assert_int_equal(notes->synchronisations, 1);
+    assert_int_equal(mock->synchronisations, 1);
     assert_int_equal(launches_of("gsc_project"), 1);
     assert_int_equal(launches_of("gsc_blend"), 1);
     assert_int_equal(info.visible, 4); /* what the buffers are laid out for */
@@ -111,16 +111,16 @@ static void drawing_waits_once_at_the_end(void **unused) {
     assert_true(found.visible >= 1 && found.visible < 3);
 
     expect_four_visible();
-    notes->synchronisations = notes->launch_count = 0;
-    notes->on_query = report_three;
+    mock->synchronisations = mock->launch_count = 0;
+    mock->on_query = report_three;
     expect_ok(gsc_raster_project_blend(context, &args, &buffers, &outputs, &info, NULL));
-    notes->on_query = NULL;
-    assert_int_equal(notes->synchronisations, 0);
+    mock->on_query = NULL;
+    assert_int_equal(mock->synchronisations, 0);
     expect_ok(gsc_raster_forecast(context, &args, &found));
     assert_true(found.visible >= 3);
 
     expect_four_visible();
-    setenv("FAKE_CUDA_FAIL", "cuLaunchKernelEx=700", 1);
+    setenv("MOCK_DRIVER_FAIL", "cuLaunchKernelEx=700", 1);
     assert_int_equal(gsc_raster_project_blend(context, &args, &buffers, &outputs, &info, NULL),
                      GSC_ERROR_CUDA);
     assert_int_equal(gsc_last_error_cuda(), 700);
@@ -134,11 +134,11 @@ static void drawing_several_cameras(void **unused) {
     memset(state_memory, 0, sizeof state_memory);
     expect_four_visible();
     const size_t whole = info.intersections_bytes;
-    notes->synchronisations = notes->launch_count = 0;
-    notes->on_query = report_three;
+    mock->synchronisations = mock->launch_count = 0;
+    mock->on_query = report_three;
     expect_ok(gsc_raster_project_blend(context, &args, &buffers, &outputs, &info, NULL));
-    notes->on_query = NULL;
-    assert_int_equal(notes->synchronisations, 0);
+    mock->on_query = NULL;
+    assert_int_equal(mock->synchronisations, 0);
     assert_int_equal(launches_of("gsc_project"), CAMERAS);
     assert_int_equal(launches_of("gsc_blend"), CAMERAS);
     assert_int_equal(launches_of("gsc_emit"), CAMERAS);
@@ -152,9 +152,9 @@ static void drawing_several_cameras(void **unused) {
     assert_int_equal(launches_of("gsc_emit"), CAMERAS);
 
     expect_four_visible(); /* counts that no report brings are read */
-    notes->synchronisations = 0;
+    mock->synchronisations = 0;
     expect_ok(gsc_raster_project_blend(context, &args, &buffers, &outputs, &info, NULL));
-    assert_int_equal(notes->synchronisations, 1);
+    assert_int_equal(mock->synchronisations, 1);
 }
 
 /* The sum would fit, the largest frame does not. */
@@ -163,11 +163,11 @@ static void a_camera_with_more_than_expected(void **unused) {
     memset(state_memory, 0, sizeof state_memory);
     info = (gsc_raster_info){.struct_size = sizeof info, .visible = 4, .intersections = 128};
     expect_ok(gsc_raster_sizes(context, &args, &info));
-    notes->launch_count = 0;
-    notes->on_query = report_three;
+    mock->launch_count = 0;
+    mock->on_query = report_three;
     assert_int_equal(gsc_raster_project_blend(context, &args, &buffers, &outputs, &info, NULL),
                      GSC_ERROR_BUFFER_TOO_SMALL);
-    notes->on_query = NULL;
+    mock->on_query = NULL;
     assert_int_equal(info.visible, 3);
     assert_int_equal(info.intersections, 250);
     expect_lists(192, 192); /* with render it goes on */
@@ -182,6 +182,6 @@ int main(void) {
     (void)cpu;
     (void)out;
     (void)drop;
-    notes = fake_driver_notes();
+    mock = mock_open();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

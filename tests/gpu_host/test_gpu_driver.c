@@ -1,7 +1,7 @@
 #define _DEFAULT_SOURCE /* setenv */
-/* Opening a CUDA driver, its errors, and contexts on it, with a fake one. */
+/* Opening a CUDA driver, its errors, and contexts on it, with a mock. */
 
-#include "fake_driver.h"
+#include "mock_device.h"
 
 #include "core/device.h"
 
@@ -12,28 +12,28 @@
 #define NO_DRIVER "libm.so.6"
 #endif
 
-static fake_notes *notes;
+static mock_driver_state *mock;
 static gsc__driver driver;
 static gsc__driver_failure failure;
 
 static int reset(void **state) {
     (void)state;
-    fake_driver_reset(notes);
+    mock_reset(mock);
     return 0;
 }
 
 static int nothing_left(void **state) {
     (void)state;
-    assert_int_equal(notes->retained[0], 0);
-    assert_int_equal(notes->retained[1], 0);
-    assert_int_equal(notes->libraries, 0);
-    assert_int_equal(notes->pinned, 0);
-    assert_int_equal(notes->blocks + notes->async_blocks + notes->pools, 0);
+    assert_int_equal(mock->retained[0], 0);
+    assert_int_equal(mock->retained[1], 0);
+    assert_int_equal(mock->libraries, 0);
+    assert_int_equal(mock->pinned, 0);
+    assert_int_equal(mock->blocks + mock->async_blocks + mock->pools, 0);
     return 0;
 }
 
 static void script(const char *failures) {
-    setenv("FAKE_CUDA_FAIL", failures, 1);
+    setenv("MOCK_DRIVER_FAIL", failures, 1);
 }
 
 /* ------------------------------------------------------------------------ open */
@@ -50,13 +50,13 @@ static void expect_no_driver(const char *path, gsc_status status, int code, cons
     assert_null(driver.library);
 }
 
-static const char *fake_path(void) {
+static const char *mock_path(void) {
     return getenv("GSC_CUDA_LIBRARY");
 }
 
 static void a_driver(void **state) {
     (void)state;
-    assert_int_equal(gsc__driver_open(fake_path(), &driver, &failure), GSC_OK);
+    assert_int_equal(gsc__driver_open(mock_path(), &driver, &failure), GSC_OK);
     assert_int_equal(driver.version, 12090);
     gsc__library_close(driver.library);
 }
@@ -78,43 +78,43 @@ static void a_library_that_is_none(void **state) {
 static void a_stub(void **state) {
     (void)state;
     script("cuInit=34");
-    expect_no_driver(fake_path(), GSC_ERROR_NO_DRIVER, 34, "*is the toolkit's stub library");
+    expect_no_driver(mock_path(), GSC_ERROR_NO_DRIVER, 34, "*is the toolkit's stub library");
 }
 
 static void a_driver_that_does_not_fit_the_kernel(void **state) {
     (void)state;
     script("cuInit=803");
-    expect_no_driver(fake_path(), GSC_ERROR_NO_DRIVER, 803,
+    expect_no_driver(mock_path(), GSC_ERROR_NO_DRIVER, 803,
                      "the CUDA driver does not start: unknown error (803): no description");
     script("cuInit=999");
-    expect_no_driver(fake_path(), GSC_ERROR_CUDA, 999,
+    expect_no_driver(mock_path(), GSC_ERROR_CUDA, 999,
                      "the CUDA driver does not start: unknown error (999): no description");
     script("cuDeviceGetCount=700");
-    expect_no_driver(fake_path(), GSC_ERROR_CUDA, 700,
+    expect_no_driver(mock_path(), GSC_ERROR_CUDA, 700,
                      "the CUDA driver does not start: CUDA_ERROR_ILLEGAL_ADDRESS (700): an illegal "
                      "memory access");
 }
 
 static void too_old(void **state) {
     (void)state;
-    setenv("FAKE_CUDA_VERSION", "11080", 1);
-    expect_no_driver(fake_path(), GSC_ERROR_NO_DRIVER, 0,
+    setenv("MOCK_DRIVER_VERSION", "11080", 1);
+    expect_no_driver(mock_path(), GSC_ERROR_NO_DRIVER, 0,
                      "the CUDA driver is for CUDA 11.8, expected at least CUDA 12.0, which is "
                      "driver 525.60");
-    setenv("FAKE_CUDA_VERSION", "12000", 1);
-    assert_int_equal(gsc__driver_open(fake_path(), &driver, &failure), GSC_OK);
+    setenv("MOCK_DRIVER_VERSION", "12000", 1);
+    assert_int_equal(gsc__driver_open(mock_path(), &driver, &failure), GSC_OK);
     gsc__library_close(driver.library);
-    expect_no_driver(getenv("FAKE_CUDA_INCOMPLETE"), GSC_ERROR_NO_DRIVER, 0,
+    expect_no_driver(getenv("MOCK_DRIVER_INCOMPLETE"), GSC_ERROR_NO_DRIVER, 0,
                      "*has no cuLibraryLoadData, expected a CUDA driver of at least");
 }
 
 static void no_device(void **state) {
     (void)state;
     script("cuInit=100");
-    expect_no_driver(fake_path(), GSC_ERROR_NO_DEVICE, 100, "the CUDA driver finds no device");
-    fake_driver_reset(notes);
-    setenv("FAKE_CUDA_DEVICES", "0", 1);
-    expect_no_driver(fake_path(), GSC_ERROR_NO_DEVICE, 0, "the CUDA driver finds no device");
+    expect_no_driver(mock_path(), GSC_ERROR_NO_DEVICE, 100, "the CUDA driver finds no device");
+    mock_reset(mock);
+    setenv("MOCK_DRIVER_DEVICES", "0", 1);
+    expect_no_driver(mock_path(), GSC_ERROR_NO_DEVICE, 0, "the CUDA driver finds no device");
 }
 
 static void errors(void **state) {
@@ -166,20 +166,20 @@ static void devices(void **state) {
                    "context_create: device is cuda:2, expected one of 2 devices");
     expect_failure(create(-1, &context), GSC_ERROR_NO_DEVICE,
                    "context_create: device is cuda:-1, expected one of 2 devices");
-    context = fake_driver_context(1, 0);
-    assert_int_equal(notes->retained[1], 1);
-    assert_int_equal(notes->retained[0], 0);
-    assert_string_equal(gsc__gpu_of(context)->device.name, "Fake 1");
+    context = mock_context(1, 0);
+    assert_int_equal(mock->retained[1], 1);
+    assert_int_equal(mock->retained[0], 0);
+    assert_string_equal(gsc__gpu_of(context)->device.name, "Mock 1");
     gsc_context_free(context);
 }
 
 static void every_kernel_is_loaded_at_once(void **state) {
     (void)state;
-    gsc_context *context = fake_driver_context(0, 0);
+    gsc_context *context = mock_context(0, 0);
     const gsc__gpu *gpu = gsc__gpu_of(context);
-    assert_int_equal(notes->libraries, GSC__GPU_FILE_COUNT);
-    assert_int_equal(notes->functions, GSC__GPU_KERNEL_COUNT);
-    assert_int_equal(notes->attributes, GSC__GPU_KERNEL_COUNT);
+    assert_int_equal(mock->libraries, GSC__GPU_FILE_COUNT);
+    assert_int_equal(mock->functions, GSC__GPU_KERNEL_COUNT);
+    assert_int_equal(mock->attributes, GSC__GPU_KERNEL_COUNT);
     assert_string_equal(gpu->functions[GSC__KERNEL_write], "gsc_write");
     assert_string_equal(gpu->functions[GSC__KERNEL_mark_visible], "gsc_mark_visible");
     gsc_context_free(context);
@@ -191,12 +191,12 @@ static void the_current_context_stays(void **state) {
     void *other = &context, *now;
     (void)state;
     expect_ok(gsc__driver_get("test", &ours));
-    gsc_context_free(fake_driver_context(0, 0));
+    gsc_context_free(mock_context(0, 0));
     ours->cuCtxGetCurrent(&now);
     assert_null(now);
 
     ours->cuCtxPushCurrent(other);
-    context = fake_driver_context(0, 0);
+    context = mock_context(0, 0);
     ours->cuCtxGetCurrent(&now);
     assert_ptr_equal(now, other);
     gsc__gpu_scope scope;
@@ -207,11 +207,11 @@ static void the_current_context_stays(void **state) {
     ours->cuCtxGetCurrent(&now);
     assert_ptr_equal(now, other);
 
-    const int pushes = notes->pushes + 1;
+    const int pushes = mock->pushes + 1;
     ours->cuCtxPushCurrent(gsc__gpu_of(context)->device.primary);
     expect_ok(gsc__gpu_enter("test", &gsc__gpu_of(context)->device, &scope));
     gsc__gpu_leave(&scope);
-    assert_int_equal(notes->pushes, pushes);
+    assert_int_equal(mock->pushes, pushes);
     ours->cuCtxPopCurrent(&now);
     assert_ptr_equal(now, gsc__gpu_of(context)->device.primary);
     gsc_context_free(context);
@@ -264,11 +264,11 @@ static void capabilities(void **state) {
     gsc_context_desc desc;
     gsc_context *context;
     (void)state;
-    setenv("FAKE_CUDA_CAPABILITY", "7.0", 1);
+    setenv("MOCK_DRIVER_CAPABILITY", "7.0", 1);
     assert_int_equal(create(0, &context), GSC_ERROR_NO_KERNEL_IMAGE);
     assert_non_null(strstr(gsc_last_error(), "compute capability 7.0, but write.cu was compiled"));
 
-    setenv("FAKE_CUDA_CAPABILITY", "99.0", 1);
+    setenv("MOCK_DRIVER_CAPABILITY", "99.0", 1);
     gsc_context_desc_init(&desc, (DLDevice){kDLCUDA, 0});
     desc.log = log_to_buffer;
     expect_ok(gsc_context_create(&desc, &context));
@@ -281,15 +281,15 @@ static void report(void **state) {
     char text[1024];
     size_t size = sizeof text;
     (void)state;
-    setenv("FAKE_CUDA_CAPABILITY", "99.0", 1);
+    setenv("MOCK_DRIVER_CAPABILITY", "99.0", 1);
     expect_ok(gsc_device_report_json((DLDevice){kDLCUDA, 1}, text, &size));
     assert_non_null(strstr(text, "\"device\":\"cuda:1\""));
-    assert_non_null(strstr(text, "\"name\":\"Fake 1\""));
+    assert_non_null(strstr(text, "\"name\":\"Mock 1\""));
     assert_non_null(strstr(text, "\"compute_capability\":\"99.0\""));
     assert_non_null(strstr(text, "\"image\":\"compute_90\""));
     assert_non_null(strstr(text, "\"driver_cuda_version\":\"12.9\""));
     assert_non_null(strstr(text, "\"memory_bytes\":8589934592"));
-    assert_int_equal(notes->retained[1], 0);
+    assert_int_equal(mock->retained[1], 0);
 }
 
 int main(void) {
@@ -309,6 +309,6 @@ int main(void) {
         cmocka_unit_test_setup_teardown(capabilities, reset, nothing_left),
         cmocka_unit_test_setup_teardown(report, reset, nothing_left),
     };
-    notes = fake_driver_notes();
+    mock = mock_open();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,33 +1,34 @@
 #define _DEFAULT_SOURCE /* setenv, fork */
-/* CUDA contexts in a child of fork, with a fake driver. */
+/* CUDA contexts in a child of fork, with a mock driver. */
 
-#include "fake_driver.h"
+#include "mock_device.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
 
-static fake_notes *notes;
+static mock_driver_state *mock;
 
-/* What a child of fork finds; its exit status.  The notes are a copy of the parent's. */
+/* What a child of fork finds, as its exit status.  The mock's state is a copy of the parent's. */
 static int use_in_child(gsc_context *inherited) {
     static const char message[] = "context_create: this process was forked from one that had CUDA "
                                   "started; CUDA does not work in it";
     int32_t count = -1;
     gsc_context_desc desc;
     gsc_context *context;
-    setenv("FAKE_CUDA_FAIL", "cuCtxGetCurrent=3,cuDeviceGetCount=3,cuDevicePrimaryCtxRelease=3", 1);
+    setenv("MOCK_DRIVER_FAIL", "cuCtxGetCurrent=3,cuDeviceGetCount=3,cuDevicePrimaryCtxRelease=3",
+           1);
     if (gsc_device_count(kDLCUDA, &count) != GSC_OK || count != 0) return 1;
     gsc_context_desc_init(&desc, (DLDevice){kDLCUDA, 0});
     if (gsc_context_create(&desc, &context) != GSC_ERROR_CUDA) return 2;
     if (strcmp(gsc_last_error(), message) != 0 || gsc_last_error_cuda() != 3) return 3;
     gsc_context_free(inherited);
-    if (notes->retained[0] != 1 || notes->libraries == 0 || notes->pinned == 0) return 4;
+    if (mock->retained[0] != 1 || mock->libraries == 0 || mock->pinned == 0) return 4;
     return 0;
 }
 
 static void child_of_fork(void **state) {
     (void)state;
-    gsc_context *context = fake_driver_context(0, 0);
+    gsc_context *context = mock_context(0, 0);
     pid_t child = fork();
     if (child == 0) _exit(use_in_child(context));
     int status = -1;
@@ -39,7 +40,7 @@ static void child_of_fork(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(child_of_fork)};
-    notes = fake_driver_notes();
-    fake_driver_reset(notes);
+    mock = mock_open();
+    mock_reset(mock);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

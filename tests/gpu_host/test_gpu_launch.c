@@ -1,16 +1,16 @@
 #define _DEFAULT_SOURCE /* setenv */
-/* What goes onto a stream, with a fake driver: launches, fills, copies, memory. */
+/* What goes onto a stream, with a mock driver: launches, fills, copies, memory. */
 
-#include "fake_context.h"
+#include "context_fixture.h"
 
 #include "../../cuda/kernels.h"
 
 static int close_context(void **state) {
     (void)leave_context(state);
-    assert_int_equal(notes->retained[0], 0);
-    assert_int_equal(notes->libraries, 0);
-    assert_int_equal(notes->pinned, 0);
-    assert_int_equal(notes->blocks + notes->async_blocks + notes->pools, 0);
+    assert_int_equal(mock->retained[0], 0);
+    assert_int_equal(mock->libraries, 0);
+    assert_int_equal(mock->pinned, 0);
+    assert_int_equal(mock->blocks + mock->async_blocks + mock->pools, 0);
     return 0;
 }
 
@@ -20,7 +20,7 @@ static void reopen(uint32_t flags) {
 }
 
 static gsc_status launch(uint32_t grid, void *stream) {
-    const gsc_k_mark_visible args = {.gaussians = 1234, .visible = (uint8_t *)notes};
+    const gsc_k_mark_visible args = {.gaussians = 1234, .visible = (uint8_t *)mock};
     return gsc__gpu_launch(context, GSC__KERNEL_mark_visible, grid, 256, &args, sizeof args, stream,
                            "mark_visible");
 }
@@ -30,9 +30,9 @@ static gsc_status launch(uint32_t grid, void *stream) {
 static void a_launch(void **state) {
     (void)state;
     expect_ok(launch(77, NULL));
-    const fake_launch *seen = &notes->launches[0];
+    const mock_launch *seen = &mock->launches[0];
     gsc_k_mark_visible args;
-    assert_int_equal(notes->launch_count, 1);
+    assert_int_equal(mock->launch_count, 1);
     assert_string_equal(seen->kernel, "gsc_mark_visible");
     assert_int_equal(seen->grid[0], 77);
     assert_int_equal(seen->grid[1] * seen->grid[2] * seen->block[1] * seen->block[2], 1);
@@ -41,8 +41,8 @@ static void a_launch(void **state) {
     assert_int_equal(seen->args_bytes, sizeof args);
     memcpy(&args, seen->args, sizeof args);
     assert_int_equal(args.gaussians, 1234);
-    assert_ptr_equal(args.visible, notes);
-    assert_int_equal(notes->synchronisations, 0);
+    assert_ptr_equal(args.visible, mock);
+    assert_int_equal(mock->synchronisations, 0);
 }
 
 /* Where the hardware can, and not into a graph. */
@@ -55,16 +55,16 @@ static void a_launch_may_overlap_the_one_before_it(void **state) {
     (void)state;
     for (int i = 0; i < 4; ++i) {
         gsc__gpu_of(context)->device.major = cases[i].major;
-        setenv("FAKE_CUDA_CAPTURING", cases[i].capturing, 1);
+        setenv("MOCK_DRIVER_CAPTURING", cases[i].capturing, 1);
         expect_ok(launch(1, NULL));
-        assert_int_equal(notes->launches[i].early, cases[i].early);
+        assert_int_equal(mock->launches[i].early, cases[i].early);
     }
 }
 
 static void an_empty_grid_is_no_launch(void **state) {
     (void)state;
     expect_ok(launch(0, NULL));
-    assert_int_equal(notes->launch_count, 0);
+    assert_int_equal(mock->launch_count, 0);
 }
 
 static void streams_are_passed_through(void **state) {
@@ -73,24 +73,24 @@ static void streams_are_passed_through(void **state) {
     (void)state;
     for (int i = 0; i < 4; ++i) {
         expect_ok(launch(1, streams[i]));
-        assert_ptr_equal(notes->launches[i].stream, streams[i]);
+        assert_ptr_equal(mock->launches[i].stream, streams[i]);
         expect_ok(gsc__gpu_memset(context, block, 0, sizeof block, streams[i], "test"));
-        assert_ptr_equal(notes->stream, streams[i]);
+        assert_ptr_equal(mock->stream, streams[i]);
         expect_ok(gsc__gpu_copy(context, block, block + 8, 8, streams[i], "test"));
-        assert_ptr_equal(notes->stream, streams[i]);
+        assert_ptr_equal(mock->stream, streams[i]);
         expect_ok(gsc__gpu_read(context, block, block + 8, 8, streams[i], "test"));
-        assert_ptr_equal(notes->stream, streams[i]);
+        assert_ptr_equal(mock->stream, streams[i]);
         void *data;
         expect_ok(gsc__context_alloc(context, 100, "test", streams[i], &data));
-        assert_ptr_equal(notes->stream, streams[i]);
+        assert_ptr_equal(mock->stream, streams[i]);
         gsc__context_release(context, data, 100, NULL);
-        assert_null(notes->stream);
+        assert_null(mock->stream);
     }
 }
 
 static void a_launch_that_fails(void **state) {
     (void)state;
-    setenv("FAKE_CUDA_FAIL", "cuLaunchKernelEx=2", 1);
+    setenv("MOCK_DRIVER_FAIL", "cuLaunchKernelEx=2", 1);
     expect_failure(launch(5, NULL), GSC_ERROR_OUT_OF_MEMORY,
                    "mark_visible: launch of kernel mark_visible, 5 blocks of 256 threads: "
                    "CUDA_ERROR_OUT_OF_MEMORY (2): out of memory");
@@ -101,13 +101,13 @@ static void checked_launches(void **state) {
     (void)state;
     reopen(GSC_CONTEXT_SYNC_CHECK);
     expect_ok(launch(5, &scope));
-    assert_int_equal(notes->synchronisations, 1);
-    assert_ptr_equal(notes->stream, &scope);
-    setenv("FAKE_CUDA_FAIL", "cuStreamSynchronize=700", 1);
+    assert_int_equal(mock->synchronisations, 1);
+    assert_ptr_equal(mock->stream, &scope);
+    setenv("MOCK_DRIVER_FAIL", "cuStreamSynchronize=700", 1);
     expect_failure(launch(5, NULL), GSC_ERROR_CUDA,
                    "mark_visible: kernel mark_visible, 5 blocks of 256 threads: "
                    "CUDA_ERROR_ILLEGAL_ADDRESS (700): an illegal memory access");
-    setenv("FAKE_CUDA_CAPTURING", "1", 1); /* where waiting would be an error */
+    setenv("MOCK_DRIVER_CAPTURING", "1", 1); /* where waiting would be an error */
     expect_ok(launch(5, NULL));
 }
 
@@ -124,7 +124,7 @@ static void fills_and_copies(void **state) {
     expect_ok(gsc__gpu_copy(context, b, a, 39, NULL, "test"));
     assert_memory_equal(a, b, 39);
     assert_int_equal(b[39], 2);
-    setenv("FAKE_CUDA_FAIL", "cuMemsetD8Async=700,cuMemcpyDtoDAsync_v2=700", 1);
+    setenv("MOCK_DRIVER_FAIL", "cuMemsetD8Async=700,cuMemcpyDtoDAsync_v2=700", 1);
     assert_int_equal(gsc__gpu_memset(context, a, 0, 1, NULL, "test"), GSC_ERROR_CUDA);
     assert_int_equal(gsc__gpu_copy(context, a, b, 1, NULL, "test"), GSC_ERROR_CUDA);
     expect_ok(gsc__gpu_memset(context, a, 0, 0, NULL, "test"));
@@ -143,7 +143,7 @@ static void reads(void **state) {
         assert_memory_equal(host, device, sizes[i]);
         assert_int_equal(host[sizes[i]], 99);
     }
-    assert_int_equal(notes->synchronisations, 5);
+    assert_int_equal(mock->synchronisations, 5);
 }
 
 /* With one wait, whether there is a slot for them or not. */
@@ -155,10 +155,10 @@ static void reads_rows(void **state) {
     for (int i = 0; i < MOST * STRIDE; ++i) device[i] = (char)(i * 7);
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; ++i) {
         memset(host, 99, sizeof host);
-        notes->synchronisations = 0;
+        mock->synchronisations = 0;
         expect_ok(
             gsc__gpu_read_rows(context, host, device, BYTES, STRIDE, counts[i], NULL, "test"));
-        assert_int_equal(notes->synchronisations, counts[i] > 0);
+        assert_int_equal(mock->synchronisations, counts[i] > 0);
         for (int k = 0; k < counts[i]; ++k)
             assert_memory_equal(host + k * BYTES, device + k * STRIDE, BYTES);
         assert_int_equal(host[counts[i] * BYTES], 99);
@@ -170,12 +170,12 @@ static void slots_come_back(void **state) {
     gsc__gpu_staging *staging = &gsc__gpu_of(context)->staging;
     char device[4] = "abc", host[4];
     (void)state;
-    setenv("FAKE_CUDA_FAIL", "cuStreamSynchronize=700", 1);
+    setenv("MOCK_DRIVER_FAIL", "cuStreamSynchronize=700", 1);
     assert_int_equal(gsc__gpu_read(context, host, device, 4, NULL, "test"), GSC_ERROR_CUDA);
-    setenv("FAKE_CUDA_FAIL", "cuMemcpyDtoHAsync_v2=700", 1);
+    setenv("MOCK_DRIVER_FAIL", "cuMemcpyDtoHAsync_v2=700", 1);
     assert_int_equal(gsc__gpu_read(context, host, device, 4, NULL, "test"), GSC_ERROR_CUDA);
     for (int i = 0; i < GSC__STAGING_SLOTS; ++i) assert_false(staging->taken[i]);
-    unsetenv("FAKE_CUDA_FAIL");
+    unsetenv("MOCK_DRIVER_FAIL");
     for (int i = 0; i < GSC__STAGING_SLOTS; ++i) staging->taken[i] = true;
     expect_ok(gsc__gpu_read(context, host, device, 4, NULL, "test"));
     assert_string_equal(host, "abc");
@@ -191,8 +191,8 @@ static gsc__gpu_report awaited;
 /* Row by row, the middle one last. */
 static void make_report(void) {
     uint64_t *rows = awaited.data;
-    if (notes->queries < 2 || notes->queries > 4) return;
-    const int row = (const int[]){0, 2, 1}[notes->queries - 2];
+    if (mock->queries < 2 || mock->queries > 4) return;
+    const int row = (const int[]){0, 2, 1}[mock->queries - 2];
     rows[2 * row + 1] = 8 + (uint64_t)row;
     rows[2 * row] = 7;
 }
@@ -202,15 +202,15 @@ static void a_report_is_waited_for(void **state) {
     (void)state;
     expect_ok(gsc__gpu_report_begin(context, &awaited, 2 * sizeof *host, 3, &scope, "test"));
     assert_true(gsc__gpu_of(context)->staging.taken[awaited.slot]);
-    notes->on_query = make_report;
+    mock->on_query = make_report;
     assert_true(gsc__gpu_report_end(context, &awaited, host, &scope));
-    notes->on_query = NULL;
-    assert_ptr_equal(notes->stream, &scope);
+    mock->on_query = NULL;
+    assert_ptr_equal(mock->stream, &scope);
     for (uint64_t i = 0; i < 3; ++i) {
         assert_int_equal(host[2 * i], 7);
         assert_int_equal(host[2 * i + 1], 8 + i);
     }
-    assert_int_equal(notes->synchronisations, 0);
+    assert_int_equal(mock->synchronisations, 0);
     no_slot_is_taken();
 }
 
@@ -225,9 +225,9 @@ static void a_report_may_stay_away(void **state) {
     assert_false(gsc__gpu_report_end(context, &awaited, host, NULL));
     expect_ok(gsc__gpu_report_begin(context, &awaited, sizeof *host, 2, NULL, "test"));
     assert_int_equal(((uint64_t *)awaited.data)[0], 0); /* nothing of an earlier one */
-    setenv("FAKE_CUDA_FAIL", "cuStreamQuery=700", 1);
+    setenv("MOCK_DRIVER_FAIL", "cuStreamQuery=700", 1);
     assert_false(gsc__gpu_report_end(context, &awaited, host, NULL));
-    unsetenv("FAKE_CUDA_FAIL");
+    unsetenv("MOCK_DRIVER_FAIL");
     no_slot_is_taken();
     expect_ok(gsc__gpu_report_begin(context, &awaited, GSC__STAGING_BYTES / 2, 3, NULL, "test"));
     assert_null(awaited.data);
@@ -241,14 +241,14 @@ static void a_report_may_stay_away(void **state) {
 static void a_captured_stream_is_not_waited_for(void **state) {
     char host[4];
     (void)state;
-    setenv("FAKE_CUDA_CAPTURING", "1", 1);
+    setenv("MOCK_DRIVER_CAPTURING", "1", 1);
     assert_int_equal(gsc__gpu_read(context, host, host, 4, NULL, "raster_project"),
                      GSC_ERROR_UNSUPPORTED);
     assert_ptr_equal(strstr(gsc_last_error(), "raster_project: this call waits for the stream"),
                      gsc_last_error());
     assert_int_equal(gsc__gpu_report_begin(context, &awaited, 8, 1, NULL, "raster_project_blend"),
                      GSC_ERROR_UNSUPPORTED);
-    assert_int_equal(notes->synchronisations, 0);
+    assert_int_equal(mock->synchronisations, 0);
     no_slot_is_taken();
 }
 
@@ -258,16 +258,16 @@ static void host_values_travel_as_arguments(void **state) {
     (void)state;
     for (int i = 0; i < COUNT; ++i) host[i] = (float)i + 0.5f;
     expect_ok(gsc__gpu_write(context, device, host, 0, NULL, "test"));
-    assert_int_equal(notes->launch_count, 0);
+    assert_int_equal(mock->launch_count, 0);
     expect_ok(gsc__gpu_write(context, device, host, COUNT, &scope, "test"));
-    assert_int_equal(notes->launch_count, 3);
+    assert_int_equal(mock->launch_count, 3);
     size_t done = 0;
     for (int i = 0; i < 3; ++i) {
         gsc_k_write args;
-        assert_string_equal(notes->launches[i].kernel, "gsc_write");
-        assert_ptr_equal(notes->launches[i].stream, &scope);
-        assert_int_equal(notes->launches[i].args_bytes, sizeof args);
-        memcpy(&args, notes->launches[i].args, sizeof args);
+        assert_string_equal(mock->launches[i].kernel, "gsc_write");
+        assert_ptr_equal(mock->launches[i].stream, &scope);
+        assert_int_equal(mock->launches[i].args_bytes, sizeof args);
+        memcpy(&args, mock->launches[i].args, sizeof args);
         assert_ptr_equal(args.to, device + done);
         assert_memory_equal(args.values, host + done, args.count * sizeof *host);
         done += args.count;
@@ -283,19 +283,19 @@ static void memory(void **state) {
     (void)state;
     gsc__gpu_leave(&scope); /* allocation stands outside of operations */
     for (int pools = 0; pools < 2; ++pools) {
-        setenv("FAKE_CUDA_POOLS", pools ? "1" : "0", 1);
-        gsc_context *other = fake_driver_context(0, 0);
+        setenv("MOCK_DRIVER_POOLS", pools ? "1" : "0", 1);
+        gsc_context *other = mock_context(0, 0);
         expect_ok(gsc__context_alloc(other, 1000, "knn: scratch", &scope, &data));
-        assert_int_equal(notes->async_blocks, pools);
-        assert_int_equal(notes->blocks, !pools);
+        assert_int_equal(mock->async_blocks, pools);
+        assert_int_equal(mock->blocks, !pools);
         memset(data, 0, 1000);
         gsc__context_release(other, data, 1000, &scope);
-        setenv("FAKE_CUDA_FAIL", pools ? "cuMemAllocFromPoolAsync=2" : "cuMemAlloc_v2=2", 1);
+        setenv("MOCK_DRIVER_FAIL", pools ? "cuMemAllocFromPoolAsync=2" : "cuMemAlloc_v2=2", 1);
         expect_failure(gsc__context_alloc(other, 1000, "knn: scratch", &scope, &data),
                        GSC_ERROR_OUT_OF_MEMORY,
                        "knn: scratch: out of memory, 1000 bytes were wanted");
         assert_null(data);
-        unsetenv("FAKE_CUDA_FAIL");
+        unsetenv("MOCK_DRIVER_FAIL");
         gsc_context_free(other);
     }
 }
@@ -304,18 +304,18 @@ static void memory(void **state) {
 static void pools(void **state) {
     void *data;
     (void)state;
-    gsc_context *other = fake_driver_context(1, 0);
-    assert_int_equal(notes->pools, 2);
+    gsc_context *other = mock_context(1, 0);
+    assert_int_equal(mock->pools, 2);
     assert_ptr_not_equal(gsc__gpu_of(context)->pool, gsc__gpu_of(other)->pool);
     for (int device = 0; device < 2; ++device) {
         gsc_context *owner = device ? other : context;
         expect_ok(gsc__context_alloc(owner, 1000, "test", &scope, &data));
-        assert_int_equal(notes->pool.device, device);
-        assert_true(notes->pool.kept == (uint64_t)512 << 20);
+        assert_int_equal(mock->pool.device, device);
+        assert_true(mock->pool.kept == (uint64_t)512 << 20);
         gsc__context_release(owner, data, 1000, &scope);
     }
     gsc_context_free(other);
-    assert_int_equal(notes->pools, 1);
+    assert_int_equal(mock->pools, 1);
 }
 
 /* --------------------------------------------------------------------- threads */
@@ -355,8 +355,8 @@ static void fresh_threads(void **state) {
         assert_non_null(threads[i] = gsc__thread_start(work_on_a_fresh_thread, &succeeded[i]));
     for (int i = 0; i < THREADS; ++i) gsc__thread_join(threads[i]);
     for (int i = 0; i < THREADS; ++i) assert_true(succeeded[i]);
-    assert_int_equal(notes->launch_count, THREADS);
-    assert_int_equal(notes->retained[1], 0);
+    assert_int_equal(mock->launch_count, THREADS);
+    assert_int_equal(mock->retained[1], 0);
 }
 
 int main(void) {
@@ -382,6 +382,6 @@ int main(void) {
         cmocka_unit_test_setup_teardown(pools, enter_context, close_context),
         cmocka_unit_test_setup_teardown(fresh_threads, enter_context, close_context),
     };
-    notes = fake_driver_notes();
+    mock = mock_open();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,9 @@
 #define _DEFAULT_SOURCE /* setenv */
-/* A context on a CUDA device whose memory is a framework's; on a fake driver. */
+/* A context on a CUDA device whose memory is a framework's; on a mock driver. */
 
 #include "raster_launches.h"
 
-#include "framework.h"
+#include "mock_framework.h"
 
 static gsc_context *lent;
 
@@ -25,9 +25,9 @@ static int close_lent(void **unused) {
 
 static gsc_raster_saved *forward(void) {
     gsc_raster_saved *saved = NULL;
-    notes->launch_count = 0;
+    mock->launch_count = 0;
     expect_ok(gsc_rasterize(lent, &args, &outputs, &saved, NULL));
-    assert_int_equal(notes->blocks + notes->async_blocks, 0); /* of the driver's pool */
+    assert_int_equal(mock->blocks + mock->async_blocks, 0); /* of the driver's pool */
     return saved;
 }
 
@@ -62,7 +62,7 @@ static void nothing_is_kept_of_a_frame_without_backward(void **unused) {
     for (int frame = 0; frame < 2; ++frame) {
         expect_ok(gsc_rasterize(lent, &args, &outputs, NULL, NULL));
         assert_int_equal(framework.tensors, 0);
-        assert_int_equal(notes->blocks + notes->async_blocks, 0);
+        assert_int_equal(mock->blocks + mock->async_blocks, 0);
     }
 }
 
@@ -79,6 +79,6 @@ int main(void) {
     (void)drop;
     (void)render;
     (void)launches_of;
-    notes = fake_driver_notes();
+    mock = mock_open();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,15 @@
 #define _DEFAULT_SOURCE /* setenv */
 /* Which kernels the options of an operation lead to on a CUDA device, and what they are told;
- * on a fake driver. */
+ * on a mock driver. */
 
 #include "../../cuda/image_kernels.h"
 #include "../../cuda/kernels.h"
 #include "../../cuda/knn_kernels.h"
-#include "fake_driver.h"
+#include "mock_device.h"
 
 enum { H = 16, W = 20, TALL = 64, HUGE_BATCH = 1 << 28 };
 
-static fake_notes *notes;
+static mock_driver_state *mock;
 static gsc_context *context;
 static view image, target, map, gradient, other_gradient, grad_mean, scalar, parts, mask;
 static view points, queries, indices, distances;
@@ -19,7 +19,7 @@ static gsc_knn_args knn;
 
 static int open_context(void **unused) {
     (void)unused;
-    fake_driver_reset(notes);
+    mock_reset(mock);
     VIEW(&image, 1, 3, H, W);
     VIEW(&target, 1, 3, H, W);
     VIEW(&map, 1, 3, H, W);
@@ -50,13 +50,13 @@ static int open_context(void **unused) {
         .struct_size = sizeof ssim, .image = &image.tensor, .target = &target.tensor};
     knn = (gsc_knn_args){
         .struct_size = sizeof knn, .points = &points.tensor, .indices = &indices.tensor};
-    context = fake_driver_context(0, 0);
+    context = mock_context(0, 0);
     return 0;
 }
 
 static int close_context(void **unused) {
     (void)unused;
-    assert_int_equal(notes->blocks + notes->async_blocks, 0);
+    assert_int_equal(mock->blocks + mock->async_blocks, 0);
     gsc_context_free(context);
     return 0;
 }
@@ -66,14 +66,14 @@ static int close_context(void **unused) {
 /* The names of the kernels since the last call, without their prefix, but for those of sorts. */
 static void expect_launches(const char *expected) {
     char text[1024] = "";
-    for (int i = 0; i < notes->launch_count; ++i) {
-        const char *name = notes->launches[i].kernel + strlen("gsc_");
+    for (int i = 0; i < mock->launch_count; ++i) {
+        const char *name = mock->launches[i].kernel + strlen("gsc_");
         if (strncmp(name, "sort", 4) == 0) continue;
         if (text[0]) strcat(text, " ");
         strcat(text, name);
     }
     assert_string_equal(text, expected);
-    notes->launch_count = 0;
+    mock->launch_count = 0;
 }
 
 /* ------------------------------------------------------------------------ SSIM */
@@ -96,7 +96,7 @@ static void a_mean_is_made_of_the_pass_s_sums(void **unused) {
     assert_non_null(pass.sums);
     assert_ptr_equal(total.sums, pass.sums);
     assert_ptr_equal(total.mean, scalar.tensor.data);
-    assert_int_equal(total.blocks, notes->launches[0].grid[0]);
+    assert_int_equal(total.blocks, mock->launches[0].grid[0]);
     assert_true(total.shares.window == 1.0 / (3 * H * W));
     expect_launches("ssim image_total");
 
@@ -237,7 +237,7 @@ static void images_of_too_many_blocks_are_refused(void **unused) {
 static void no_memory_is_said(void **unused) {
     (void)unused;
     ssim.mean = &scalar.tensor;
-    setenv("FAKE_CUDA_FAIL", "cuMemAllocFromPoolAsync=2", 1);
+    setenv("MOCK_DRIVER_FAIL", "cuMemAllocFromPoolAsync=2", 1);
     assert_int_equal(gsc_ssim_forward(context, &ssim, NULL), GSC_ERROR_OUT_OF_MEMORY);
     assert_non_null(strstr(gsc_last_error(), "ssim_forward: scratch"));
     assert_int_equal(gsc_image_loss(context, &loss, NULL), GSC_ERROR_OUT_OF_MEMORY);
@@ -354,6 +354,6 @@ int main(void) {
         TEST(clusters_are_looked_for_among_many_points),
         TEST(nothing_is_searched_in_nothing),
     };
-    notes = fake_driver_notes();
+    mock = mock_open();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 #define _DEFAULT_SOURCE /* setenv */
 /* Which kernels the options of the rasterizer lead to on a CUDA device, and what they are told;
- * on a fake driver. */
+ * on a mock driver. */
 
 #include "raster_launches.h"
 
@@ -148,6 +148,6 @@ int main(void) {
     };
     (void)cpu;
     (void)out;
-    notes = fake_driver_notes();
+    mock = mock_open();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

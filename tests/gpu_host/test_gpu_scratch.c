@@ -1,6 +1,6 @@
 #define _DEFAULT_SOURCE /* setenv */
 /* Where forward on a CUDA device has its scratch if it is not given: in the image, which is drawn
- * last, as long as that is so; on a fake driver. */
+ * last, as long as that is so; on a mock driver. */
 
 #include "raster_launches.h"
 
@@ -20,7 +20,7 @@ static void draw_large(int shift, int64_t intersections) {
     expect_ok(gsc_raster_sizes(context, &args, &info));
     assert_true(info.state_bytes <= BIG_STATE && info.intersections_bytes <= LIST_BYTES);
     assert_true(info.forward_scratch_bytes + 256 <= PLANE * sizeof *image);
-    notes->launch_count = 0;
+    mock->launch_count = 0;
 }
 
 /* Of camera `which`: something that is in the scratch. */
@@ -89,7 +89,7 @@ static void an_image_that_is_not_the_last_is_left_alone(void **unused) {
     info = (gsc_raster_info){.struct_size = sizeof info, .intersections = 50000};
     expect_ok(gsc_raster_sizes(context, &args, &info));
     assert_true(needed > 0 && info.forward_scratch_bytes > PLANE / 4 * sizeof *image);
-    notes->launch_count = 0;
+    mock->launch_count = 0;
     expect_ok(render());
     assert_false(is_in_the_last_image(scratch_of(0)));
 }
@@ -99,7 +99,7 @@ static void forward_alone(void **unused) {
     (void)unused;
     draw_large(0, 1000);
     expect_ok(gsc_rasterize(context, &args, &outputs, NULL, NULL));
-    notes->launch_count = 0;
+    mock->launch_count = 0;
     expect_ok(gsc_rasterize(context, &args, &outputs, NULL, NULL));
     assert_true(is_in_the_last_image(scratch_of(0)));
 }
@@ -113,6 +113,6 @@ int main(void) {
     };
     (void)cpu;
     (void)out;
-    notes = fake_driver_notes();
+    mock = mock_open();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 #define _DEFAULT_SOURCE /* setenv */
-/* What a sort puts onto a stream and whether its scratch is enough, with a fake driver. */
+/* What a sort puts onto a stream and whether its scratch is enough, with a mock driver. */
 
-#include "fake_context.h"
+#include "context_fixture.h"
 
 #include "gpu/sort.h"
 
@@ -15,12 +15,12 @@ static gsc_k_sort queue(gsc__gpu_sort_args *sort) {
     assert_non_null(scratch);
     memset(scratch, 0x5a, bytes + GUARD);
     sort->scratch = scratch;
-    notes->launch_count = 0;
+    mock->launch_count = 0;
     expect_ok(gsc__gpu_sort(context, sort, &scope, "test"));
-    assert_int_equal(notes->launch_count, 1);
-    assert_ptr_equal(notes->launches[0].stream, &scope);
-    assert_int_equal(notes->launches[0].args_bytes, sizeof args);
-    memcpy(&args, notes->launches[0].args, sizeof args);
+    assert_int_equal(mock->launch_count, 1);
+    assert_ptr_equal(mock->launches[0].stream, &scope);
+    assert_int_equal(mock->launches[0].args_bytes, sizeof args);
+    memcpy(&args, mock->launches[0].args, sizeof args);
     /* The progress and the first states are zero, and both states lie in the scratch. */
     const size_t rows =
         args.tile_limit + 2 * ((args.tile_limit + GSC__SORT_GROUP - 1) / GSC__SORT_GROUP);
@@ -52,9 +52,9 @@ static void positions_by_depth(void **state) {
                                .work_values = &values};
     (void)state;
     const gsc_k_sort args = queue(&sort);
-    assert_string_equal(notes->launches[0].kernel, "gsc_sort");
-    assert_int_equal(notes->launches[0].block[0], GSC__SORT_BLOCK);
-    assert_int_equal(notes->launches[0].grid[0], 2 * MULTIPROCESSORS);
+    assert_string_equal(mock->launches[0].kernel, "gsc_sort");
+    assert_int_equal(mock->launches[0].block[0], GSC__SORT_BLOCK);
+    assert_int_equal(mock->launches[0].grid[0], 2 * MULTIPROCESSORS);
     assert_ptr_equal(args.length.count, &count);
     assert_int_equal(args.length.limit, LIMIT);
     assert_ptr_equal(args.keys, &keys);
@@ -88,9 +88,9 @@ static void digits(void **state) {
         for (int given = 0; given < 2; ++given) {
             if (!given) sort.values = NULL;
             const gsc_k_sort args = queue(&sort);
-            assert_string_equal(notes->launches[0].kernel, bits > 32   ? "gsc_sort64"
-                                                           : bits > 16 ? "gsc_sort"
-                                                                       : "gsc_sort16");
+            assert_string_equal(mock->launches[0].kernel, bits > 32   ? "gsc_sort64"
+                                                          : bits > 16 ? "gsc_sort"
+                                                                      : "gsc_sort16");
             assert_int_equal(args.passes, gsc__gpu_sort_passes(bits));
             assert_true(args.passes <= GSC__SORT_PASSES);
             assert_true(args.digit_bits >= 1 && args.digit_bits <= GSC__SORT_DIGIT_BITS);
@@ -114,8 +114,8 @@ static void tiles(void **state) {
             gsc__gpu_sort_args sort = {.length = {&count, limits[k]}, .bits = wide ? 63 : 32};
             const gsc_k_sort args = queue(&sort);
             const uint32_t most = wide ? GSC__SORT_WIDE_ROUNDS : GSC__SORT_ROUNDS;
-            assert_true(notes->launches[0].grid[0] >= 1);
-            assert_true(notes->launches[0].grid[0] <= 2 * MULTIPROCESSORS);
+            assert_true(mock->launches[0].grid[0] >= 1);
+            assert_true(mock->launches[0].grid[0] <= 2 * MULTIPROCESSORS);
             for (uint32_t length = limits[k]; length > 0; length -= length / 64 + 1) {
                 const uint32_t rounds = gsc__sort_rounds(length, args.tiles, most);
                 assert_in_range(rounds, GSC__SORT_FEWEST_ROUNDS, most);
@@ -130,7 +130,7 @@ static void nothing_to_sort(void **state) {
     gsc__gpu_sort_args sort = {.bits = 32};
     (void)state;
     expect_ok(gsc__gpu_sort(context, &sort, NULL, "test"));
-    assert_int_equal(notes->launch_count, 0);
+    assert_int_equal(mock->launch_count, 0);
 }
 
 static void failures(void **state) {
@@ -138,10 +138,10 @@ static void failures(void **state) {
     uint32_t count = 0;
     gsc__gpu_sort_args sort = {.length = {&count, 1000}, .bits = 32, .scratch = scratch};
     (void)state;
-    setenv("FAKE_CUDA_FAIL", "cuMemsetD8Async=700", 1);
+    setenv("MOCK_DRIVER_FAIL", "cuMemsetD8Async=700", 1);
     assert_int_equal(gsc__gpu_sort(context, &sort, NULL, "test"), GSC_ERROR_CUDA);
-    assert_int_equal(notes->launch_count, 0);
-    setenv("FAKE_CUDA_FAIL", "cuLaunchKernelEx=700", 1);
+    assert_int_equal(mock->launch_count, 0);
+    setenv("MOCK_DRIVER_FAIL", "cuLaunchKernelEx=700", 1);
     assert_int_equal(gsc__gpu_sort(context, &sort, NULL, "test"), GSC_ERROR_CUDA);
 }
 
@@ -153,6 +153,6 @@ int main(void) {
         cmocka_unit_test_setup_teardown(nothing_to_sort, enter_context, leave_context),
         cmocka_unit_test_setup_teardown(failures, enter_context, leave_context),
     };
-    notes = fake_driver_notes();
+    mock = mock_open();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 #define _DEFAULT_SOURCE /* unsetenv */
 /* The launches that make and order the lists of tiles: blocks enough, zeroed words, buffers. */
-#include "fake_context.h"
+#include "context_fixture.h"
 
 #include "gpu/tile_lists.h"
 
@@ -39,7 +39,7 @@ static void expect_zeroed_words(const gsc_k_order_tiles *order, const gsc__gpu_t
 
 /* Queues the lists of the first band, with scratch of exactly the bytes asked for; returns the
  * last launch, which orders them. */
-static fake_launch queue(const frame_size *size, bool halves, gsc_k_order_tiles *order) {
+static mock_launch queue(const frame_size *size, bool halves, gsc_k_order_tiles *order) {
     gsc__gpu_header header;
     gsc__gpu_band band;
     gsc__raster raster = {.width = size->width,
@@ -63,9 +63,9 @@ static fake_launch queue(const frame_size *size, bool halves, gsc_k_order_tiles 
     assert_non_null(scratch);
     memset(scratch, 0x5a, bytes + GUARD);
     gsc__gpu_lists_work_space(&layout, scratch, &lists);
-    notes->launch_count = 0;
+    mock->launch_count = 0;
     expect_ok(gsc__gpu_lists_fill(context, &layout, &frame, &lists, 0, NULL, "test"));
-    const fake_launch last = notes->launches[notes->launch_count - 1];
+    const mock_launch last = mock->launches[mock->launch_count - 1];
     memcpy(order, last.args, sizeof *order); /* gsc_k_find_tiles begins with it */
     expect_zeroed_words(order, &lists);
     assert_true(all_are(scratch + bytes, 0x5a, GUARD));
@@ -78,7 +78,7 @@ static void tiles_that_are_found(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; ++i) {
         gsc_k_order_tiles order;
-        const fake_launch last = queue(&sizes[i], false, &order);
+        const mock_launch last = queue(&sizes[i], false, &order);
         assert_string_equal(last.kernel, "gsc_find_tiles");
         assert_int_equal(last.args_bytes, sizeof(gsc_k_find_tiles));
         assert_int_equal(last.block[0], GSC__FIND_BLOCK);
@@ -90,7 +90,7 @@ static void tiles_that_are_known(void **state) {
     (void)state;
     for (size_t i = 1; i < sizeof sizes / sizeof sizes[0]; ++i) {
         gsc_k_order_tiles order;
-        const fake_launch last = queue(&sizes[i], true, &order);
+        const mock_launch last = queue(&sizes[i], true, &order);
         assert_string_equal(last.kernel, "gsc_order_tiles");
         assert_int_equal(last.args_bytes, sizeof order);
         assert_int_equal(last.block[0], GSC__ORDER_BLOCK);
@@ -154,6 +154,6 @@ int main(void) {
         cmocka_unit_test(lists_are_inside_the_buffer),
         cmocka_unit_test(blocks_hold_the_classes),
     };
-    notes = fake_driver_notes();
+    mock = mock_open();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

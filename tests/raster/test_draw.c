@@ -9,8 +9,8 @@
 
 #include "raster_call.h"
 
-#include "framework.h"
 #include "library.h"
+#include "mock_framework.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,16 +1,16 @@
-/* Backward and render on a state that is damaged at random: an error or any numbers, but
- * nothing outside the buffers is touched. */
-#include "raster_victim.h"
+/* Backward and blend on a randomly damaged state: they may fail or return any numbers, but touch
+ * nothing outside the buffers. */
+#include "state_fixture.h"
 
 #include <math.h>
 
 #define TRIALS 1500 /* of each kind of random damage */
 
-/* Numbers without sense may only make gradients without sense. */
+/* Senseless numbers may cause senseless gradients, and nothing else. */
 static void senseless_numbers(void **unused) {
     (void)unused;
-    victim v;
-    victim_open(&v);
+    state_fixture v;
+    fixture_open(&v);
     const float values[] = {NAN, INFINITY, -INFINITY, 0, -0.0f, 3e38f, -3e38f, 1e-45f};
     for (size_t k = 0; k < sizeof values / sizeof values[0]; k++) {
         for (int field = 0; field < 11; field++) {
@@ -18,26 +18,26 @@ static void senseless_numbers(void **unused) {
                 gsc__record *record = &v.frame.records[v.frame.order[i]];
                 memcpy((char *)record + sizeof(float) * (size_t)field, &values[k], sizeof(float));
             }
-            (void)attack(&v);
+            (void)damaged_backward(&v);
         }
         for (int64_t i = 0; i < v.layout.pixels; i++) v.frame.final_t[i] = values[k];
-        (void)attack(&v);
+        (void)damaged_backward(&v);
     }
-    assert_int_equal(attack(&v), GSC_OK);
-    victim_close(&v);
+    assert_int_equal(damaged_backward(&v), GSC_OK);
+    fixture_close(&v);
 }
 
 static size_t random_below(uint64_t *random, size_t bound) {
     return (size_t)raster_random(random, 0, (double)bound);
 }
 
-/* Bytes anywhere, and more often where indices are: in front of the pixels. */
+/* Random bytes anywhere, more often before the pixels, where the indices are. */
 static void random_bytes(void **unused) {
     (void)unused;
-    victim v;
+    state_fixture v;
     uint64_t random = 1;
     int found = 0;
-    victim_open(&v);
+    fixture_open(&v);
     unsigned char *state = (unsigned char *)v.call.buffers.state->data;
     const size_t ends[] = {v.layout.bytes, v.layout.final_t, v.layout.records};
     for (int trial = 0; trial < TRIALS; trial++) {
@@ -45,19 +45,19 @@ static void random_bytes(void **unused) {
         for (size_t i = 0; i < count; i++) {
             state[random_below(&random, end)] = (unsigned char)random_below(&random, 256);
         }
-        found += attack(&v) == GSC_ERROR_STATE;
+        found += damaged_backward(&v) == GSC_ERROR_STATE;
     }
     assert_true(found > TRIALS / 3);
-    victim_close(&v);
+    fixture_close(&v);
 }
 
-/* Bits of integers in the right place, where they do the most harm. */
+/* Single bits of integers, where they do the most harm. */
 static void random_bits(void **unused) {
     (void)unused;
-    victim v;
+    state_fixture v;
     uint64_t random = 2;
     int found = 0;
-    victim_open(&v);
+    fixture_open(&v);
     const gsc__frame f = v.frame;
     for (int trial = 0; trial < TRIALS; trial++) {
         size_t count = 1 + random_below(&random, 3);
@@ -77,18 +77,18 @@ static void random_bits(void **unused) {
             default: f.header->visible ^= (int64_t)bit; break;
             }
         }
-        found += attack(&v) == GSC_ERROR_STATE;
+        found += damaged_backward(&v) == GSC_ERROR_STATE;
     }
     assert_true(found > TRIALS / 2);
-    victim_close(&v);
+    fixture_close(&v);
 }
 
-/* A stretch overwritten by noise, or by another stretch. */
-static void random_stretches(void **unused) {
+/* A range overwritten with noise, or with another range. */
+static void random_ranges(void **unused) {
     (void)unused;
-    victim v;
+    state_fixture v;
     uint64_t random = 3;
-    victim_open(&v);
+    fixture_open(&v);
     unsigned char *state = (unsigned char *)v.call.buffers.state->data;
     for (int trial = 0; trial < TRIALS / 3; trial++) {
         size_t begin = random_below(&random, v.layout.final_t);
@@ -101,17 +101,17 @@ static void random_stretches(void **unused) {
                 state[begin + i] = (unsigned char)random_below(&random, 256);
             }
         }
-        (void)attack(&v);
+        (void)damaged_backward(&v);
     }
-    victim_close(&v);
+    fixture_close(&v);
 }
 
-/* Between project and render, with statistics, which use the same lists. */
-static void damage_before_render(void **unused) {
+/* Between project and blend, with statistics, which use the same lists. */
+static void damage_before_blend(void **unused) {
     (void)unused;
-    victim v;
+    state_fixture v;
     uint64_t random = 4;
-    victim_open(&v);
+    fixture_open(&v);
     raster_call *call = &v.call;
     const gsc__frame f = v.frame;
     int32_t wish = 0;
@@ -124,7 +124,7 @@ static void damage_before_render(void **unused) {
                 (unsigned char)(1 + random_below(&random, 255));
         }
         if (trial == 0) {
-            make_ghosts(&f, 1u << 31);
+            add_unreachable(&f, 1u << 31);
         }
         gsc_status status = gsc_raster_blend(context, &call->args, &call->buffers, &call->outputs,
                                              &call->info, NULL, NULL);
@@ -132,16 +132,16 @@ static void damage_before_render(void **unused) {
                     status == GSC_ERROR_BUFFER_TOO_SMALL);
         if (trial == 0) assert_int_equal(status, GSC_ERROR_STATE);
         assert_true(tensors_guarded(&call->set));
-        victim_heal(&v);
+        fixture_restore(&v);
     }
-    victim_close(&v);
+    fixture_close(&v);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(senseless_numbers),    cmocka_unit_test(random_bytes),
-        cmocka_unit_test(random_bits),          cmocka_unit_test(random_stretches),
-        cmocka_unit_test(damage_before_render),
+        cmocka_unit_test(senseless_numbers),   cmocka_unit_test(random_bytes),
+        cmocka_unit_test(random_bits),         cmocka_unit_test(random_ranges),
+        cmocka_unit_test(damage_before_blend),
     };
     context = library_context(2);
     int failures = cmocka_run_group_tests_name("raster damage", tests, NULL, NULL);

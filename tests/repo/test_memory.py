@@ -66,7 +66,7 @@ FREE = ctypes.CFUNCTYPE(
 
 
 class Host:
-    """A context whose allocator takes notes, and what it takes to call it."""
+    """A context whose allocator records its blocks, and calls in that context."""
 
     def __init__(self, library, device, threads=0):
         self.lib = ctypes.CDLL(str(library))
@@ -188,7 +188,7 @@ def cpu(request, library, monkeypatch):
 def cuda(library, monkeypatch):
     """A context on the driver of the tests, which has host memory only."""
     build = Path(os.environ.get("GSPLAT_C_BUILD", ROOT / "build"))
-    driver = build / "tests/gpu_host/libfake_cuda.so"
+    driver = build / "tests/gpu_host/libmock_driver.so"
     if not driver.exists():
         pytest.skip("the build has no CUDA backend")
     monkeypatch.setenv("GSC_CUDA_LIBRARY", str(driver))

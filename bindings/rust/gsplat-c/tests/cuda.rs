@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 /// A device and a stream of its own.
 fn cuda() -> Option<Arc<CudaStream>> {
-    let fake = std::env::var_os("GSC_CUDA_LIBRARY").is_some();
-    if fake || Library::get().unwrap().cuda_devices().unwrap() == 0 {
+    let mock = std::env::var_os("GSC_CUDA_LIBRARY").is_some();
+    if mock || Library::get().unwrap().cuda_devices().unwrap() == 0 {
         eprintln!("skipped: no CUDA device");
         return None;
     }

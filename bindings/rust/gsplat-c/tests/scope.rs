@@ -1,6 +1,5 @@
-//! Scopes, on the driver without a device that the C tests use: device memory is host memory,
-//! kernels do nothing, and it takes notes.  `GSC_CUDA_LIBRARY` names it; without it nothing is
-//! tested here.
+//! Scopes, on the mock CUDA driver of the C tests: device memory is host memory, kernels do
+//! nothing, and it records calls.  `GSC_CUDA_LIBRARY` names it; without it these tests are skipped.
 
 use gsplat_c::dlpack::Managed;
 use gsplat_c::{
@@ -13,15 +12,15 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Arc, Barrier, Mutex, MutexGuard, PoisonError};
 use std::{env, ptr, thread};
 
-type NoteFunction = unsafe extern "C" fn(*const c_char) -> i64;
+type ValueFunction = unsafe extern "C" fn(*const c_char) -> i64;
 
-/// The fake driver, for one test at a time: it is the process's.
-struct Fake {
-    note: NoteFunction,
+/// The mock driver, for one test at a time: the process has one.
+struct Mock {
+    value_of: ValueFunction,
     _alone: MutexGuard<'static, ()>,
 }
 
-impl Fake {
+impl Mock {
     fn get() -> Option<Self> {
         static ALONE: Mutex<()> = Mutex::new(());
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -30,32 +29,33 @@ impl Fake {
             return None;
         };
         let path = CString::new(path.into_encoded_bytes()).unwrap();
-        // SAFETY: the fake driver.
+        // SAFETY: the mock driver.
         let library = unsafe { SharedLibrary::open(&path) }.unwrap();
-        let note = library.symbol(c"fake_cuda_note").expect("a real driver has no notes");
-        // SAFETY: `fake_cuda_note_function` of `tests/gpu_host/fake_cuda.h`.
-        let note = unsafe { std::mem::transmute::<ptr::NonNull<c_void>, NoteFunction>(note) };
+        let value_of = library.symbol(c"mock_driver_value").expect("not the mock driver");
+        // SAFETY: `mock_driver_value_function` of `tests/gpu_host/mock_driver.h`.
+        let value_of =
+            unsafe { std::mem::transmute::<ptr::NonNull<c_void>, ValueFunction>(value_of) };
         if Context::new(Device::Cuda(0)).is_err_and(|e| e.kind() == ErrorKind::Unsupported) {
             eprintln!("skipped: the library was built without CUDA");
             return None;
         }
-        Some(Self { note, _alone: alone })
+        Some(Self { value_of, _alone: alone })
     }
 
     fn context(&self) -> Context {
         Context::new(Device::Cuda(1)).unwrap()
     }
 
-    /// What the driver has noted by now.
-    fn note(&self, name: &CStr) -> i64 {
+    /// What the driver has recorded so far.
+    fn value(&self, name: &CStr) -> i64 {
         // SAFETY: a string.
-        let value = unsafe { (self.note)(name.as_ptr()) };
-        assert!(value >= 0, "no note is called {name:?}");
+        let value = unsafe { (self.value_of)(name.as_ptr()) };
+        assert!(value >= 0, "no value is called {name:?}");
         value
     }
 
     fn waits(&self) -> i64 {
-        self.note(c"synchronisations")
+        self.value(c"synchronisations")
     }
 
     /// Runs with a variable that the driver reads at every call.
@@ -71,11 +71,11 @@ impl Fake {
 
 /// What a stream of the driver could be.
 fn stream(number: usize) -> Stream<'static> {
-    // SAFETY: the fake driver takes any.
+    // SAFETY: the mock driver takes any.
     unsafe { Stream::from_raw(ptr::without_provenance_mut(number)) }
 }
 
-/// "Device memory" of the fake driver.
+/// "Device memory" of the mock driver.
 fn memory<T: gsplat_c::Element>(data: &mut Vec<T>) -> RawMemory<T> {
     // SAFETY: tests drop the vector after the memory, and let it alone meanwhile.
     unsafe { RawMemory::new(data.as_mut_ptr(), data.len(), Device::Cuda(1)) }
@@ -83,11 +83,11 @@ fn memory<T: gsplat_c::Element>(data: &mut Vec<T>) -> RawMemory<T> {
 
 #[test]
 fn operations_are_queued_on_the_stream_and_waited_for() {
-    let Some(fake) = Fake::get() else { return };
-    let context = fake.context();
+    let Some(mock) = Mock::get() else { return };
+    let context = mock.context();
     let (mut points, mut mean2) = (vec![0.0f32; 3000], vec![0.0f32; 1000]);
     let (points, mut mean2) = (memory(&mut points), memory(&mut mean2));
-    let (waits, launches) = (fake.waits(), fake.note(c"launches"));
+    let (waits, launches) = (mock.waits(), mock.value(c"launches"));
     context
         .scope(stream(77), |scope| {
             assert_eq!(scope.stream().as_raw().addr(), 77);
@@ -95,25 +95,25 @@ fn operations_are_queued_on_the_stream_and_waited_for() {
             let mut mean2 = scope.write(&mut mean2, [1000])?;
             Knn::new(points).mean2(&mut mean2).run(scope)?;
             Knn::new(points).mean2(&mut mean2).run(scope)?;
-            assert_eq!(fake.waits(), waits, "the calls do not wait");
+            assert_eq!(mock.waits(), waits, "the calls do not wait");
             Ok(())
         })
         .unwrap();
-    assert_eq!(fake.waits(), waits + 1);
-    assert!(fake.note(c"launches") > launches);
-    assert_eq!(fake.note(c"launch_stream"), 77);
+    assert_eq!(mock.waits(), waits + 1);
+    assert!(mock.value(c"launches") > launches);
+    assert_eq!(mock.value(c"launch_stream"), 77);
 }
 
 #[test]
 fn a_scope_waits_when_it_panics_and_when_it_fails() {
-    let Some(fake) = Fake::get() else { return };
-    let context = fake.context();
-    let waits = fake.waits();
+    let Some(mock) = Mock::get() else { return };
+    let context = mock.context();
+    let waits = mock.waits();
     let panicked = panic::catch_unwind(AssertUnwindSafe(|| {
         context.scope(Stream::LEGACY, |_| -> gsplat_c::Result<()> { panic!("on purpose") })
     }));
     assert!(panicked.is_err());
-    assert_eq!(fake.waits(), waits + 1);
+    assert_eq!(mock.waits(), waits + 1);
     let mut data = vec![0.0f32; 3];
     let data = memory(&mut data);
     let failed = context.scope(Stream::LEGACY, |scope| {
@@ -121,14 +121,14 @@ fn a_scope_waits_when_it_panics_and_when_it_fails() {
         Ok(())
     });
     assert_eq!(failed.unwrap_err().kind(), ErrorKind::Shape);
-    assert_eq!(fake.waits(), waits + 2);
+    assert_eq!(mock.waits(), waits + 2);
 }
 
 #[test]
 fn a_failure_to_wait_is_told() {
-    let Some(fake) = Fake::get() else { return };
-    let context = fake.context();
-    let result = fake.with("FAKE_CUDA_FAIL", "cuStreamSynchronize=700", || {
+    let Some(mock) = Mock::get() else { return };
+    let context = mock.context();
+    let result = mock.with("MOCK_DRIVER_FAIL", "cuStreamSynchronize=700", || {
         context.scope(Stream::LEGACY, |_| Ok(()))
     });
     let error = result.unwrap_err();
@@ -138,10 +138,10 @@ fn a_failure_to_wait_is_told() {
 
 #[test]
 fn nothing_is_recorded_into_a_graph() {
-    let Some(fake) = Fake::get() else { return };
-    let context = fake.context();
+    let Some(mock) = Mock::get() else { return };
+    let context = mock.context();
     let capturing = |run: &mut dyn FnMut() -> gsplat_c::Result<()>| {
-        fake.with("FAKE_CUDA_CAPTURING", "1", run).unwrap_err().kind()
+        mock.with("MOCK_DRIVER_CAPTURING", "1", run).unwrap_err().kind()
     };
     assert_eq!(
         capturing(&mut || context.scope(Stream::LEGACY, |_| Ok(()))),
@@ -153,11 +153,11 @@ fn nothing_is_recorded_into_a_graph() {
     context
         .scope(Stream::LEGACY, |scope| {
             let points = scope.read(&points, [10, 3])?;
-            let launches = fake.note(c"launches");
+            let launches = mock.value(c"launches");
             let run = || Knn::new(points).run(scope).unwrap_err();
-            let error = fake.with("FAKE_CUDA_CAPTURING", "1", run);
+            let error = mock.with("MOCK_DRIVER_CAPTURING", "1", run);
             assert_eq!(error.kind(), ErrorKind::Unsupported);
-            assert_eq!(fake.note(c"launches"), launches);
+            assert_eq!(mock.value(c"launches"), launches);
             Ok(())
         })
         .unwrap();
@@ -205,20 +205,20 @@ impl Frame {
 
 #[test]
 fn a_state_is_of_use_after_its_scope() {
-    let Some(fake) = Fake::get() else { return };
-    let context = fake.context();
+    let Some(mock) = Mock::get() else { return };
+    let context = mock.context();
     let (mut first, mut second) = (Frame::vectors(), Frame::vectors());
     let (mut first, mut second) = (Frame::new(&mut first), Frame::new(&mut second));
     let saved = context.scope(stream(5), |scope| first.run(scope, None)).unwrap();
-    let launches = fake.note(c"launches");
+    let launches = mock.value(c"launches");
     context.scope(stream(6), |scope| second.run(scope, Some(&saved))).unwrap();
-    assert!(fake.note(c"launches") > launches);
+    assert!(mock.value(c"launches") > launches);
 }
 
 #[test]
 fn a_state_of_an_open_scope_is_for_that_scope() {
-    let Some(fake) = Fake::get() else { return };
-    let context = fake.context();
+    let Some(mock) = Mock::get() else { return };
+    let context = mock.context();
     let mut vectors = [Frame::vectors(), Frame::vectors(), Frame::vectors()];
     let [mut first, mut second, mut third] = vectors.each_mut().map(Frame::new);
     context
@@ -238,9 +238,9 @@ fn a_state_of_an_open_scope_is_for_that_scope() {
 
 #[test]
 fn a_state_that_is_dropped_in_a_scope_is_freed_after_it() {
-    let Some(fake) = Fake::get() else { return };
-    let context = fake.context();
-    let blocks = || fake.note(c"blocks");
+    let Some(mock) = Mock::get() else { return };
+    let context = mock.context();
+    let blocks = || mock.value(c"blocks");
     let before = blocks();
     let mut vectors = Frame::vectors();
     let mut frame = Frame::new(&mut vectors);
@@ -259,9 +259,9 @@ fn a_state_that_is_dropped_in_a_scope_is_freed_after_it() {
 
 #[test]
 fn a_scope_that_began_later_does_not_hold_a_dropped_state() {
-    let Some(fake) = Fake::get() else { return };
-    let context = fake.context();
-    let blocks = || fake.note(c"blocks");
+    let Some(mock) = Mock::get() else { return };
+    let context = mock.context();
+    let blocks = || mock.value(c"blocks");
     let before = blocks();
     let mut vectors = Frame::vectors();
     let mut frame = Frame::new(&mut vectors);
@@ -294,10 +294,10 @@ fn a_scope_that_began_later_does_not_hold_a_dropped_state() {
 
 #[test]
 fn a_context_gives_back_what_it_retained() {
-    let Some(fake) = Fake::get() else { return };
-    let retained = || fake.note(c"retained");
+    let Some(mock) = Mock::get() else { return };
+    let retained = || mock.value(c"retained");
     let before = retained();
-    let context = fake.context();
+    let context = mock.context();
     assert!(retained() > before);
     drop(context);
     assert_eq!(retained(), before);
@@ -305,7 +305,7 @@ fn a_context_gives_back_what_it_retained() {
 
 #[test]
 fn memory_of_another_device_is_an_error() {
-    let Some(fake) = Fake::get() else { return };
+    let Some(mock) = Mock::get() else { return };
     let context = Context::new(Device::Cuda(0)).unwrap(); // the memory is of device 1
     let mut points = vec![0.0f32; 30];
     let points = memory(&mut points);
@@ -318,7 +318,7 @@ fn memory_of_another_device_is_an_error() {
     let host = vec![0.0f32; 30];
     let mut mean2 = vec![0.0f32; 10];
     let points = gsplat_c::Tensor::new(&host, [10, 3]).unwrap();
-    let result = Knn::new(points).mean2(&mut mean2).run(&fake.context());
+    let result = Knn::new(points).mean2(&mut mean2).run(&mock.context());
     assert_eq!(
         result.unwrap_err().to_string(),
         "operations of a CUDA context run in a scope: Context::scope"
@@ -327,16 +327,16 @@ fn memory_of_another_device_is_an_error() {
 
 #[test]
 fn dlpack_tensors_on_devices_are_imported() {
-    let Some(fake) = Fake::get() else { return };
+    let Some(mock) = Mock::get() else { return };
     let on_device = |floats: usize, shape: Vec<i64>| {
         let mut data = vec![0.0f32; floats];
         let pointer = data.as_mut_ptr();
-        // SAFETY: the vector's elements, which are "device memory" to the fake driver.
+        // SAFETY: the vector's elements, which are "device memory" to the mock driver.
         unsafe { Managed::from_owner(data, pointer, Device::Cuda(1), shape) }
     };
     let (points, mut mean2) = (on_device(30, vec![10, 3]), on_device(10, vec![10]));
-    let launches = fake.note(c"launches");
-    let context = fake.context();
+    let launches = mock.value(c"launches");
+    let context = mock.context();
     context
         .scope(Stream::PER_THREAD, |scope| {
             let points = scope.import(&points)?;
@@ -345,7 +345,7 @@ fn dlpack_tensors_on_devices_are_imported() {
             Ok(())
         })
         .unwrap();
-    assert!(fake.note(c"launches") > launches);
+    assert!(mock.value(c"launches") > launches);
     let on_host = Managed::from(vec![0.0f32; 3]);
     let refused = context.scope(Stream::LEGACY, |scope| scope.import(&on_host).map(|_| ()));
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::Device);
@@ -353,7 +353,7 @@ fn dlpack_tensors_on_devices_are_imported() {
 
 #[test]
 fn listeners_are_told_after_the_call_and_may_call_the_library() {
-    let Some(_fake) = Fake::get() else { return };
+    let Some(_mock) = Mock::get() else { return };
     let messages = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&messages);
     let context = Context::builder(Device::Cuda(0))

@@ -1,6 +1,6 @@
-/* A context over a backend that only takes notes, with a counting allocator. */
-#ifndef GSC_TESTS_NOTING_BACKEND_H
-#define GSC_TESTS_NOTING_BACKEND_H
+/* A context on a mock backend, which records calls, with a counting allocator. */
+#ifndef GSC_TESTS_MOCK_BACKEND_H
+#define GSC_TESTS_MOCK_BACKEND_H
 
 #include "views.h"
 
@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-/* ----------------------------------------------------------- a noting backend */
+/* ------------------------------------------------------------- the mock backend */
 
 static struct {
     char calls[256]; /* names in order, each followed by a space */
@@ -28,23 +28,24 @@ static struct {
     bool info_given;
     gsc_status fail_with; /* in the call named by fail_in */
     const char *fail_in;
-} notes;
+    int64_t found_intersections; /* by project_blend */
+} mock;
 
 enum {
     STATE_BYTES = 1000,
     PROJECT_SCRATCH = 500,
-    RENDER_SCRATCH = 700,
+    BLEND_SCRATCH = 700,
     BACKWARD_SCRATCH = 900,
     FRAME_BYTES = 4096,
     TILE_BYTES = 512,
-    PAIRS = 1024,
+    INTERSECTIONS = 1024,
     KNN_SCRATCH = 300
 };
 
-static inline gsc_status note(const char *name) {
-    strcat(strcat(notes.calls, name), " ");
-    if (notes.fail_in && strcmp(notes.fail_in, name) == 0)
-        return gsc__fail(notes.fail_with, "%s failed", name);
+static inline gsc_status record(const char *name) {
+    strcat(strcat(mock.calls, name), " ");
+    if (mock.fail_in && strcmp(mock.fail_in, name) == 0)
+        return gsc__fail(mock.fail_with, "%s failed", name);
     return GSC_OK;
 }
 
@@ -63,19 +64,19 @@ static inline gsc_status sizes(const gsc__raster_call *call, gsc_raster_info *in
     info->forward_scratch_bytes = PROJECT_SCRATCH;
     info->backward_scratch_bytes = BACKWARD_SCRATCH;
     if (info->intersections > 0) {
-        info->forward_scratch_bytes = RENDER_SCRATCH;
+        info->forward_scratch_bytes = BLEND_SCRATCH;
         info->intersections_bytes = FRAME_BYTES;
     }
-    return note("sizes");
+    return record("sizes");
 }
 
-static inline void note_raster(const gsc__raster_call *call, const gsc_raster_info *info) {
+static inline void record_raster(const gsc__raster_call *call, const gsc_raster_info *info) {
     const gsc__raster_buffers *buffers = &call->buffers;
-    notes.raster = call->raster;
-    notes.buffers = *buffers;
-    notes.info_given = info != NULL;
-    if (info) notes.info = *info;
-    notes.stream = call->call.stream;
+    mock.raster = call->raster;
+    mock.buffers = *buffers;
+    mock.info_given = info != NULL;
+    if (info) mock.info = *info;
+    mock.stream = call->call.stream;
     /* Every byte that was promised is there. */
     memset(buffers->state, 1, buffers->state_bytes);
     memset(buffers->scratch, 1, buffers->scratch_bytes);
@@ -83,36 +84,47 @@ static inline void note_raster(const gsc__raster_call *call, const gsc_raster_in
 }
 
 static inline gsc_status project(const gsc__raster_call *call, gsc_raster_info *info) {
-    note_raster(call, info);
+    record_raster(call, info);
     if (info) {
-        info->intersections = PAIRS;
+        info->intersections = INTERSECTIONS;
         info->intersections_bytes = FRAME_BYTES;
         info->intersections_min_bytes = TILE_BYTES;
-        info->forward_scratch_bytes = RENDER_SCRATCH;
+        info->forward_scratch_bytes = BLEND_SCRATCH;
     }
-    return note("project");
+    return record("project");
 }
 
-static inline gsc_status render(const gsc__raster_call *call, const gsc_raster_info *info,
-                                int64_t *overflow) {
-    notes.outputs = call->outputs;
-    note_raster(call, info);
-    notes.overflow = overflow;
-    return note("render");
+static inline gsc_status blend(const gsc__raster_call *call, const gsc_raster_info *info,
+                               int64_t *overflow) {
+    mock.outputs = call->outputs;
+    record_raster(call, info);
+    mock.overflow = overflow;
+    return record("blend");
+}
+
+static inline gsc_status project_blend(const gsc__raster_call *call,
+                                       const gsc_raster_info *expected, gsc_raster_info *found) {
+    record_raster(call, expected);
+    found->visible = 1;
+    found->intersections = mock.found_intersections;
+    found->intersections_bytes = FRAME_BYTES;
+    found->intersections_min_bytes = TILE_BYTES;
+    found->forward_scratch_bytes = BLEND_SCRATCH;
+    return record("project_blend");
 }
 
 static inline gsc_status backward(const gsc__raster_call *call, const gsc_raster_info *info,
                                   const gsc__raster_grads *grads) {
-    note_raster(call, info);
-    notes.grads = *grads;
-    if (grads->steps) notes.steps = *grads->steps;
-    return note("backward");
+    record_raster(call, info);
+    mock.grads = *grads;
+    if (grads->steps) mock.steps = *grads->steps;
+    return record("backward");
 }
 
 static inline gsc_status mark_visible(const gsc__raster_call *call, uint8_t *visible) {
     (void)visible;
-    notes.raster = call->raster;
-    return note("mark_visible");
+    mock.raster = call->raster;
+    return record("mark_visible");
 }
 
 static inline size_t knn_scratch(const gsc__call *call, const gsc__knn *knn) {
@@ -123,44 +135,44 @@ static inline size_t knn_scratch(const gsc__call *call, const gsc__knn *knn) {
 
 static inline gsc_status knn(const gsc__call *call, const gsc__knn *knn_args) {
     (void)call;
-    notes.knn = *knn_args;
+    mock.knn = *knn_args;
     memset(knn_args->scratch, 1, knn_args->scratch_bytes);
-    return note("knn");
+    return record("knn");
 }
 
 static inline gsc_status ssim_forward(const gsc__call *call, const gsc__ssim *ssim) {
     (void)call;
     (void)ssim;
-    return note("ssim_forward");
+    return record("ssim_forward");
 }
 
 static inline gsc_status ssim_backward(const gsc__call *call, const gsc__ssim *ssim) {
     (void)call;
     (void)ssim;
-    return note("ssim_backward");
+    return record("ssim_backward");
 }
 
 static inline gsc_status image_loss(const gsc__call *call, const gsc__image_loss *loss) {
     (void)call;
-    notes.loss = *loss;
-    return note("image_loss");
+    mock.loss = *loss;
+    return record("image_loss");
 }
 
 static inline gsc_status adam_step(const gsc__call *call, const gsc__adam *adam) {
     (void)call;
     assert_int_equal(adam->count, 1);
-    notes.group = adam->groups[0];
-    notes.visible = adam->visible;
-    return note("adam_step");
+    mock.group = adam->groups[0];
+    mock.visible = adam->visible;
+    return record("adam_step");
 }
 
-static const gsc__backend noting = {
-    .name = "noting",
+static const gsc__backend mock_backend = {
+    .name = "mock",
     .open = open_nothing,
     .close = close_nothing,
     .raster_sizes = sizes,
     .raster_project = project,
-    .raster_blend = render,
+    .raster_blend = blend,
     .raster_backward = backward,
     .mark_visible = mark_visible,
     .knn_scratch_bytes = knn_scratch,
@@ -218,9 +230,9 @@ static view cameras, intrinsics, means, opacities, scales, rotations, colors, co
 
 static inline int reset(void **state) {
     (void)state;
-    memset(&notes, 0, sizeof notes);
+    memset(&mock, 0, sizeof mock);
     memset(&heap, 0, sizeof heap);
-    context = (gsc_context){.backend = &noting,
+    context = (gsc_context){.backend = &mock_backend,
                             .device = {kDLCPU, 0},
                             .cpu_threads = 1,
                             .allocator = {sizeof(gsc_allocator), &heap, count_alloc, count_free}};
@@ -258,8 +270,21 @@ static inline int reset(void **state) {
 static inline gsc_raster_info known_info(void) {
     return (gsc_raster_info){.struct_size = sizeof(gsc_raster_info),
                              .layout = 7 << 8 | 0xabc,
-                             .intersections = PAIRS,
+                             .intersections = INTERSECTIONS,
                              .intersections_min_bytes = TILE_BYTES};
+}
+
+/* From now on the context expects INTERSECTIONS in a frame, and the backend finds this many in
+ * project_blend, which a backend may lack. */
+static inline void expect_frame(int64_t intersections) {
+    static gsc__backend with_project_blend;
+    const gsc__raster frame = {
+        .cameras = 1, .width = args.width, .height = args.height, .gaussians = means.shape[0]};
+    with_project_blend = mock_backend;
+    with_project_blend.raster_project_blend = project_blend;
+    context.backend = &with_project_blend;
+    gsc__forecast_note(&context.forecasts, &frame, 1, INTERSECTIONS);
+    mock.found_intersections = intersections;
 }
 
 #define TEST(name) cmocka_unit_test_setup(name, reset)

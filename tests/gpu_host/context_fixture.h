@@ -1,19 +1,19 @@
-/* A context of a fake device that is current, as it is inside an operation: for each test of a
- * file.  main sets notes. */
-#ifndef TESTS_FAKE_CONTEXT_H
-#define TESTS_FAKE_CONTEXT_H
+/* For each test of a file, a context on the mock driver, entered as in an operation.  main sets
+ * mock. */
+#ifndef TESTS_CONTEXT_FIXTURE_H
+#define TESTS_CONTEXT_FIXTURE_H
 
-#include "fake_driver.h"
+#include "mock_device.h"
 
 #include "gpu/gpu.h"
 
-static fake_notes *notes;
+static mock_driver_state *mock;
 static gsc_context *context;
 static gsc__gpu_scope scope;
 
 static inline void enter_context_with(uint32_t flags) {
-    fake_driver_reset(notes);
-    context = fake_driver_context(0, flags);
+    mock_reset(mock);
+    context = mock_context(0, flags);
     expect_ok(gsc__gpu_enter("test", &gsc__gpu_of(context)->device, &scope));
 }
 

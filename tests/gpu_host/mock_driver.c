@@ -1,5 +1,5 @@
 #define _DEFAULT_SOURCE
-#include "fake_cuda.h"
+#include "mock_driver.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -28,30 +28,30 @@ typedef struct library {
     const void *image;
 } library;
 
-static fake_notes notes;
+static mock_driver_state state;
 static char primary_contexts[DEVICES];
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local void *stack[STACK];
 static _Thread_local int depth;
 
-fake_notes *fake_cuda(void);
-fake_notes *fake_cuda(void) {
-    return &notes;
+mock_driver_state *mock_driver(void);
+mock_driver_state *mock_driver(void) {
+    return &state;
 }
 
-int64_t fake_cuda_note(const char *name);
-int64_t fake_cuda_note(const char *name) {
+int64_t mock_driver_value(const char *name);
+int64_t mock_driver_value(const char *name) {
     int retained = 0;
-    for (int i = 0; i < DEVICES; i++) retained += notes.retained[i];
-    const int last = (notes.launch_count + FAKE_LAUNCHES - 1) % FAKE_LAUNCHES;
+    for (int i = 0; i < DEVICES; i++) retained += state.retained[i];
+    const int last = (state.launch_count + MOCK_LAUNCHES - 1) % MOCK_LAUNCHES;
     const struct {
         const char *name;
         int64_t value;
     } known[] = {
-        {"launches", notes.launch_count},
-        {"launch_stream", (int64_t)(intptr_t)notes.launches[last].stream},
-        {"synchronisations", notes.synchronisations},
-        {"blocks", notes.blocks + notes.async_blocks},
+        {"launches", state.launch_count},
+        {"launch_stream", (int64_t)(intptr_t)state.launches[last].stream},
+        {"synchronisations", state.synchronisations},
+        {"blocks", state.blocks + state.async_blocks},
         {"retained", retained},
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
@@ -67,9 +67,9 @@ static int setting(const char *name, int otherwise) {
     return text && *text ? atoi(text) : otherwise;
 }
 
-/* The code after "function=" in FAKE_CUDA_FAIL, or 0. */
+/* The code after "function=" in MOCK_DRIVER_FAIL, or 0. */
 static result scripted(const char *function) {
-    const char *text = getenv("FAKE_CUDA_FAIL");
+    const char *text = getenv("MOCK_DRIVER_FAIL");
     const size_t length = strlen(function);
     while (text && *text) {
         if (strncmp(text, function, length) == 0 && text[length] == '=')
@@ -111,7 +111,7 @@ CALL(cuInit, unsigned flags) {
 
 CALL(cuDriverGetVersion, int *version) {
     MAY_FAIL();
-    *version = setting("FAKE_CUDA_VERSION", 12090);
+    *version = setting("MOCK_DRIVER_VERSION", 12090);
     return 0;
 }
 
@@ -129,24 +129,24 @@ CALL(cuGetErrorString, result code, const char **text) {
 
 CALL(cuDeviceGetCount, int *count) {
     MAY_FAIL();
-    *count = setting("FAKE_CUDA_DEVICES", 2);
+    *count = setting("MOCK_DRIVER_DEVICES", 2);
     return 0;
 }
 
 CALL(cuDeviceGet, int *device, int index) {
     MAY_FAIL();
     *device = 10 + index; /* a handle is not an index */
-    return index < 0 || index >= setting("FAKE_CUDA_DEVICES", 2) ? INVALID_DEVICE : 0;
+    return index < 0 || index >= setting("MOCK_DRIVER_DEVICES", 2) ? INVALID_DEVICE : 0;
 }
 
 CALL(cuDeviceGetName, char *name, int size, int device) {
     MAY_FAIL();
-    snprintf(name, (size_t)size, "Fake %d", device - 10);
+    snprintf(name, (size_t)size, "Mock %d", device - 10);
     return 0;
 }
 
 CALL(cuDeviceGetAttribute, int *value, int attribute, int device) {
-    const char *capability = getenv("FAKE_CUDA_CAPABILITY");
+    const char *capability = getenv("MOCK_DRIVER_CAPABILITY");
     int major = 9, minor = 0;
     MAY_FAIL();
     if (device < 10) return INVALID_DEVICE;
@@ -155,7 +155,7 @@ CALL(cuDeviceGetAttribute, int *value, int attribute, int device) {
     case 16: *value = 132; return 0;
     case 75: *value = major; return 0;
     case 76: *value = minor; return 0;
-    case 115: *value = setting("FAKE_CUDA_POOLS", 1); return 0;
+    case 115: *value = setting("MOCK_DRIVER_POOLS", 1); return 0;
     default: return INVALID_VALUE;
     }
 }
@@ -172,13 +172,13 @@ CALL(cuDevicePrimaryCtxRetain, void **context, int device) {
     MAY_FAIL();
     if (device < 10 || device >= 10 + DEVICES) return INVALID_DEVICE;
     *context = &primary_contexts[device - 10];
-    add(&notes.retained[device - 10], 1);
+    add(&state.retained[device - 10], 1);
     return 0;
 }
 
 CALL(cuDevicePrimaryCtxRelease_v2, int device) {
     if (device < 10 || device >= 10 + DEVICES) return INVALID_DEVICE;
-    add(&notes.retained[device - 10], -1);
+    add(&state.retained[device - 10], -1);
     return 0;
 }
 
@@ -192,7 +192,7 @@ CALL(cuCtxPushCurrent_v2, void *context) {
     MAY_FAIL();
     if (depth == STACK) return INVALID_VALUE;
     stack[depth++] = context;
-    add(&notes.pushes, 1);
+    add(&state.pushes, 1);
     return 0;
 }
 
@@ -204,7 +204,7 @@ CALL(cuCtxPopCurrent_v2, void **context) {
 
 /* --------------------------------------------------------------------- kernels */
 
-#ifndef FAKE_CUDA_WITHOUT_LIBRARIES
+#ifndef MOCK_DRIVER_WITHOUT_LIBRARIES
 CALL(cuLibraryLoadData, void **out, const void *image, int *jit, void **jit_values,
      unsigned jit_count, int *options, void **values, unsigned count) {
     NEEDS_CONTEXT();
@@ -214,7 +214,7 @@ CALL(cuLibraryLoadData, void **out, const void *image, int *jit, void **jit_valu
     if (!made) return OUT_OF_MEMORY;
     *made = (library){LIBRARY_MAGIC, image};
     *out = made;
-    add(&notes.libraries, 1);
+    add(&state.libraries, 1);
     return 0;
 }
 #endif
@@ -224,7 +224,7 @@ CALL(cuLibraryUnload, void *handle) {
     if (!made || made->magic != LIBRARY_MAGIC) return INVALID_HANDLE;
     made->magic = 0;
     free(made);
-    add(&notes.libraries, -1);
+    add(&state.libraries, -1);
     return 0;
 }
 
@@ -241,7 +241,7 @@ CALL(cuLibraryGetKernel, void **kernel, void *handle, const char *name) {
 CALL(cuKernelGetFunction, void **function, void *kernel) {
     NEEDS_CONTEXT();
     *function = kernel;
-    add(&notes.functions, 1);
+    add(&state.functions, 1);
     return 0;
 }
 
@@ -249,17 +249,17 @@ CALL(cuFuncGetAttribute, int *value, int attribute, void *function) {
     NEEDS_CONTEXT();
     if (attribute != 0 || !function) return INVALID_VALUE;
     *value = 1024;
-    add(&notes.attributes, 1);
+    add(&state.attributes, 1);
     return 0;
 }
 
-static void note_args(fake_launch *launch, void **extra) {
+static void record_args(mock_launch *launch, void **extra) {
     const void *buffer = NULL;
     for (int i = 0; extra && extra[i]; i += 2) {
         if (extra[i] == (void *)1) buffer = extra[i + 1];
         if (extra[i] == (void *)2) launch->args_bytes = *(const size_t *)extra[i + 1];
     }
-    if (buffer && launch->args_bytes <= FAKE_ARGS) memcpy(launch->args, buffer, launch->args_bytes);
+    if (buffer && launch->args_bytes <= MOCK_ARGS) memcpy(launch->args, buffer, launch->args_bytes);
 }
 
 struct launch_attribute {
@@ -285,17 +285,17 @@ CALL(cuLaunchKernelEx, const struct launch_config *config, void *function, void 
     if (config->attribute_count > 1 || (config->attribute_count == 1 && attribute->id != 6))
         return INVALID_VALUE;
     pthread_mutex_lock(&mutex);
-    if (notes.launch_count < FAKE_LAUNCHES) {
-        fake_launch *launch = &notes.launches[notes.launch_count++];
-        *launch = (fake_launch){.grid = {grid[0], grid[1], grid[2]},
+    if (state.launch_count < MOCK_LAUNCHES) {
+        mock_launch *launch = &state.launches[state.launch_count++];
+        *launch = (mock_launch){.grid = {grid[0], grid[1], grid[2]},
                                 .block = {block[0], block[1], block[2]},
                                 .stream = config->stream,
                                 .early = config->attribute_count == 1 && attribute->flag,
                                 .context = stack[depth - 1]};
         snprintf(launch->kernel, sizeof launch->kernel, "%s", (const char *)function);
-        note_args(launch, extra);
+        record_args(launch, extra);
     }
-    notes.stream = config->stream;
+    state.stream = config->stream;
     pthread_mutex_unlock(&mutex);
     return 0;
 }
@@ -328,75 +328,75 @@ static result release_memory(void *data, int *counter) {
 CALL(cuMemAlloc_v2, pointer *data, size_t bytes) {
     void *block = NULL;
     NEEDS_CONTEXT();
-    result code = allocate(&block, bytes, &notes.blocks);
+    result code = allocate(&block, bytes, &state.blocks);
     *data = (pointer)(uintptr_t)block;
     return code;
 }
 
 CALL(cuMemFree_v2, pointer data) {
     NEEDS_CONTEXT();
-    return release_memory((void *)(uintptr_t)data, &notes.blocks);
+    return release_memory((void *)(uintptr_t)data, &state.blocks);
 }
 
 /* A pool of device memory: 88 bytes that say pinned, on a device. */
-CALL(cuMemPoolCreate, fake_pool **pool, const int *props) {
+CALL(cuMemPoolCreate, mock_pool **pool, const int *props) {
     NEEDS_CONTEXT();
     if (props[0] != 1 || props[1] != 0 || props[2] != 1) return INVALID_VALUE;
     for (int i = 4; i < 22; ++i)
         if (props[i] != 0) return INVALID_VALUE;
-    fake_pool *made = calloc(1, sizeof *made);
+    mock_pool *made = calloc(1, sizeof *made);
     if (!made) return OUT_OF_MEMORY;
     made->device = props[3];
-    notes.pool = *made;
+    state.pool = *made;
     *pool = made;
-    add(&notes.pools, 1);
+    add(&state.pools, 1);
     return 0;
 }
 
 CALL(cuMemPoolDestroy, void *pool) {
     NEEDS_CONTEXT();
-    return release(pool, &notes.pools);
+    return release(pool, &state.pools);
 }
 
-CALL(cuMemPoolSetAttribute, fake_pool *pool, int attribute, void *value) {
+CALL(cuMemPoolSetAttribute, mock_pool *pool, int attribute, void *value) {
     NEEDS_CONTEXT();
     if (attribute != 4) return INVALID_VALUE;
     memcpy(&pool->kept, value, sizeof pool->kept);
-    notes.pool = *pool;
+    state.pool = *pool;
     return 0;
 }
 
-CALL(cuMemAllocFromPoolAsync, pointer *data, size_t bytes, fake_pool *pool, void *stream) {
+CALL(cuMemAllocFromPoolAsync, pointer *data, size_t bytes, mock_pool *pool, void *stream) {
     void *block = NULL;
     NEEDS_CONTEXT();
     if (!pool) return INVALID_VALUE;
-    notes.stream = stream;
-    notes.pool = *pool;
-    result code = allocate(&block, bytes, &notes.async_blocks);
+    state.stream = stream;
+    state.pool = *pool;
+    result code = allocate(&block, bytes, &state.async_blocks);
     *data = (pointer)(uintptr_t)block;
     return code;
 }
 
 CALL(cuMemFreeAsync, pointer data, void *stream) {
     NEEDS_CONTEXT();
-    notes.stream = stream;
-    return release_memory((void *)(uintptr_t)data, &notes.async_blocks);
+    state.stream = stream;
+    return release_memory((void *)(uintptr_t)data, &state.async_blocks);
 }
 
 CALL(cuMemHostAlloc, void **data, size_t bytes, unsigned flags) {
     NEEDS_CONTEXT();
     if (flags != 2) return INVALID_VALUE; /* kernels write to it */
-    return allocate(data, bytes, &notes.pinned);
+    return allocate(data, bytes, &state.pinned);
 }
 
 CALL(cuMemFreeHost, void *data) {
     NEEDS_CONTEXT();
-    return release_memory(data, &notes.pinned);
+    return release_memory(data, &state.pinned);
 }
 
 CALL(cuMemsetD8Async, pointer data, unsigned char value, size_t count, void *stream) {
     NEEDS_CONTEXT();
-    notes.stream = stream;
+    state.stream = stream;
     memset((void *)(uintptr_t)data, value, count);
     return 0;
 }
@@ -404,26 +404,26 @@ CALL(cuMemsetD8Async, pointer data, unsigned char value, size_t count, void *str
 /* What comes back is there after waiting, and not before. */
 CALL(cuMemcpyDtoHAsync_v2, void *to, pointer from, size_t bytes, void *stream) {
     NEEDS_CONTEXT();
-    notes.stream = stream;
+    state.stream = stream;
     pthread_mutex_lock(&mutex);
-    const bool full = notes.copy_count == FAKE_COPIES;
+    const bool full = state.copy_count == MOCK_COPIES;
     if (!full)
-        notes.copies[notes.copy_count++] = (fake_copy){to, (const void *)(uintptr_t)from, bytes};
+        state.copies[state.copy_count++] = (mock_copy){to, (const void *)(uintptr_t)from, bytes};
     pthread_mutex_unlock(&mutex);
     return full ? OUT_OF_MEMORY : 0;
 }
 
 static void finish_copies(void) {
     pthread_mutex_lock(&mutex);
-    for (int i = 0; i < notes.copy_count; ++i)
-        memcpy(notes.copies[i].to, notes.copies[i].from, notes.copies[i].bytes);
-    notes.copy_count = 0;
+    for (int i = 0; i < state.copy_count; ++i)
+        memcpy(state.copies[i].to, state.copies[i].from, state.copies[i].bytes);
+    state.copy_count = 0;
     pthread_mutex_unlock(&mutex);
 }
 
 CALL(cuMemcpyDtoDAsync_v2, pointer to, pointer from, size_t bytes, void *stream) {
     NEEDS_CONTEXT();
-    notes.stream = stream;
+    state.stream = stream;
     memcpy((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes);
     return 0;
 }
@@ -432,24 +432,24 @@ CALL(cuMemcpyDtoDAsync_v2, pointer to, pointer from, size_t bytes, void *stream)
 
 CALL(cuStreamSynchronize, void *stream) {
     NEEDS_CONTEXT();
-    notes.stream = stream;
+    state.stream = stream;
     finish_copies();
-    add(&notes.synchronisations, 1);
+    add(&state.synchronisations, 1);
     return 0;
 }
 
 CALL(cuStreamQuery, void *stream) {
     NEEDS_CONTEXT();
-    notes.stream = stream;
-    add(&notes.queries, 1);
-    if (!notes.on_query) return 0;
-    notes.on_query();
+    state.stream = stream;
+    add(&state.queries, 1);
+    if (!state.on_query) return 0;
+    state.on_query();
     return NOT_READY;
 }
 
 CALL(cuStreamIsCapturing, void *stream, int *status) {
     NEEDS_CONTEXT();
-    notes.stream = stream;
-    *status = setting("FAKE_CUDA_CAPTURING", 0);
+    state.stream = stream;
+    *status = setting("MOCK_DRIVER_CAPTURING", 0);
     return 0;
 }

@@ -1,21 +1,21 @@
-/* Work that ends when as many threads as wanted are at it: that it ends shows that they run at
- * once. */
-#ifndef TESTS_MEETING_H
-#define TESTS_MEETING_H
+/* Work for a thread pool that ends only once the wanted number of threads run it at the same time,
+ * or fails after 20 seconds. */
+#ifndef TESTS_RENDEZVOUS_H
+#define TESTS_RENDEZVOUS_H
 
 #include "os/system.h"
 
 #include <stdatomic.h>
 #include <unistd.h>
 
-typedef struct meeting {
-    atomic_int arrived, threads; /* a bit for each thread index that came */
+typedef struct rendezvous {
+    atomic_int arrived, threads; /* threads: one bit for each thread index */
     int wanted;
     atomic_bool failed;
-} meeting;
+} rendezvous;
 
-static inline void meet(void *arg, int64_t begin, int64_t end, int thread) {
-    meeting *m = arg;
+static inline void rendezvous_wait(void *arg, int64_t begin, int64_t end, int thread) {
+    rendezvous *m = arg;
     double start = gsc__clock_seconds();
     (void)begin;
     (void)end;

@@ -1,7 +1,7 @@
-/* A rendered call whose state tests damage.  To be run under AddressSanitizer as well:
- * reading out of bounds is what must not happen. */
-#ifndef TESTS_RASTER_VICTIM_H
-#define TESTS_RASTER_VICTIM_H
+/* A rasterized call whose saved state tests damage.  Run these tests under AddressSanitizer too:
+ * no damage may make the library read or write out of bounds. */
+#ifndef TESTS_STATE_FIXTURE_H
+#define TESTS_STATE_FIXTURE_H
 
 /* The layout is that of every instruction set of the build. */
 #if defined(__aarch64__)
@@ -33,15 +33,15 @@ static const raster_scene_options plain = {.seed = 5,
                                            .sh_degree = 1,
                                            .spread = 1.8};
 
-/* A rendered call, a copy of its state, and where what lies in it. */
-typedef struct victim {
+/* A rasterized call, a copy of its state, and the layout of the state. */
+typedef struct state_fixture {
     raster_call call;
     gsc__state_layout layout;
     gsc__frame frame; /* of camera 0, inside the call's state */
     void *kept;
-} victim;
+} state_fixture;
 
-static void victim_open(victim *v) {
+static void fixture_open(state_fixture *v) {
     gsc__raster raster = {.width = plain.width,
                           .height = plain.height,
                           .channels = 3,
@@ -60,27 +60,27 @@ static void victim_open(victim *v) {
     v->frame.layout = &v->layout;
 }
 
-static void victim_heal(const victim *v) {
+static void fixture_restore(const state_fixture *v) {
     memcpy(v->call.buffers.state->data, v->kept, v->layout.bytes);
 }
 
-static void victim_close(victim *v) {
+static void fixture_close(state_fixture *v) {
     free(v->kept);
     raster_call_close(&v->call);
 }
 
-/* Runs backward on the damaged state, then heals it. */
-static gsc_status attack(victim *v) {
+/* Runs backward on the damaged state, then restores the state. */
+static gsc_status damaged_backward(state_fixture *v) {
     gsc_status status = raster_call_backward(&v->call);
     assert_true(status == GSC_OK || status == GSC_ERROR_STATE);
     assert_true(tensors_guarded(&v->call.set));
-    victim_heal(v);
+    fixture_restore(v);
     return status;
 }
 
-/* Two splats around all the others that claim so many tiles each but reach none. */
-static void make_ghosts(const gsc__frame *f, uint32_t tiles) {
-    uint32_t ghosts[2], count = 0;
+/* Adds two splats, one before and one after all others, that claim this many tiles but reach none. */
+static void add_unreachable(const gsc__frame *f, uint32_t tiles) {
+    uint32_t added[2], count = 0;
     const int64_t visible = f->header->visible;
     for (uint32_t i = 0; i < (uint32_t)plain.gaussians && count < 2; i++) {
         bool listed = false;
@@ -96,12 +96,12 @@ static void make_ghosts(const gsc__frame *f, uint32_t tiles) {
                                       .y1 = 2,
                                       .tiles = tiles,
                                       .gaussian = i};
-        ghosts[count++] = i;
+        added[count++] = i;
     }
     assert_int_equal(count, 2);
     memmove(f->order + 1, f->order, (size_t)visible * sizeof *f->order);
-    f->order[0] = ghosts[0];
-    f->order[visible + 1] = ghosts[1];
+    f->order[0] = added[0];
+    f->order[visible + 1] = added[1];
     f->header->visible += 2;
 }
 

@@ -1,6 +1,6 @@
 /* A framework that lends its memory, for tests: it counts its tensors. */
-#ifndef GSC_TESTS_FRAMEWORK_H
-#define GSC_TESTS_FRAMEWORK_H
+#ifndef GSC_TESTS_MOCK_FRAMEWORK_H
+#define GSC_TESTS_MOCK_FRAMEWORK_H
 
 #include "os/system.h"
 
