@@ -20,23 +20,11 @@ bounds the threads of CPU work.
 
 from ._context import build_info, device_count, device_report, limits, version
 from ._errors import ArgumentError, Error, NoDevice, OutOfMemoryError, UnsupportedError
+from ._fields import RasterGrads, RasterOutputs
+from ._forward import SavedRaster
 from ._ops import adam_step, image_loss, knn, ssim, ssim_backward
-from ._raster import (
-    SavedRaster,
-    mark_visible,
-    rasterize,
-    rasterize_backward,
-    rasterize_forward,
-)
-from ._result import (
-    ImageLoss,
-    Neighbors,
-    RasterGrads,
-    RasterOutputs,
-    Ssim,
-    SsimGrads,
-    TrainStep,
-)
+from ._raster import mark_visible, rasterize, rasterize_backward, rasterize_forward
+from ._result import ImageLoss, Neighbors, Ssim, SsimGrads, TrainStep
 from ._train import train_step
 
 __version__ = version()

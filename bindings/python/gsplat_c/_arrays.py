@@ -10,16 +10,16 @@ no framework is imported, an array's own is already there.  What adapters do:
     pack_all    the same of many inputs, of any framework
     pack_fields a descriptor whose last fields these are
     pack_frame  the same of a frame that is to be recorded, and of its outputs
-    empty       a new array on the device of another
-    bytes       uint8 memory at a multiple of 256, and its address
-    buffers     the same of several sizes, with views instead of addresses
+    empty       a new array on a device
+    bytes       a new uint8 array at a multiple of 256, and its address
     device      (DLDeviceType, id) of an array
     is_double   whether it is float64
     stream      the framework's current stream, as DLPack and CUDA number it
     is_transposed  whether an array is of 4 x 4 matrices that are dense but by columns
-    allocate    None, or gsc_context_desc.allocate, so that the library asks for memory itself
+    allocate    gsc_context_desc.allocate, by which the library asks for memory on a GPU, or None
+    take        the array of a DLManagedTensorVersioned that allocate gave
+    memory_error  what the framework raises when there is no memory, None for MemoryError
     is_principal  whether results may be made where its arrays are
-    take        an array of a DLManagedTensorVersioned that allocate gave
     convert     None, or makes the caller's kind of array of what empty() gave
 
 numpy, torch, cupy and jax have files of their own.
@@ -32,25 +32,13 @@ import sys
 
 from ._call import call, device_word, dtype_word
 from ._dlpack import as_numpy, capsule_is, capsule_pointer, fields_of, is_dense
-from ._errors import argument_error
+from ._errors import ArgumentTypeError, Error, OutOfMemoryError, argument_error
+from ._fields import FIELDS
 
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
-# Inputs that need not be dense: the position may have any strides, the others are matrices.
-POSITION = "position"
-STRIDED = frozenset(("view", "projection", POSITION))
 CPU_WORD = device_word((CPU, 0))
-
-
-class Names(tuple):
-    """Of inputs, in order.
-
-    Attributes:
-        matrices: has a bit for each whose matrices may be stored transposed.
-    """
-
-    def __init__(self, names):
-        self.matrices = sum(1 << place for place, name in enumerate(names)
-                            if name in STRIDED and name != POSITION)
+# Inputs that need not be dense; of the others, those that are not are copied.
+STRIDED = {name: field.strided for name, field in FIELDS.items() if field.strided}
 
 
 def must_be_dense(name):
@@ -66,6 +54,7 @@ class Arrays:
 
     convert = None
     allocate = None
+    memory_error: type[Exception] | None = None
     is_principal = True
 
     def is_transposed(self, array):
@@ -73,13 +62,14 @@ class Arrays:
 
     def pack_all(self, block, names, values):
         """Addresses of inputs that must be dense, but for those that need not be; 0 for None."""
-        find, addresses = adapters.get, []
+        addresses = []
         for name, value in zip(names, values):
             if value is None:
                 addresses.append(0)
                 continue
-            found = find(type(value)) or _find(value, name)
-            strided = name in STRIDED and (name == POSITION or found.is_transposed(value))
+            found = adapter(value, name)
+            how = STRIDED.get(name)
+            strided = how == "any" or (how == "matrices" and found.is_transposed(value))
             addresses.append(found.pack(block, value, name, strided))
         return addresses
 
@@ -95,14 +85,6 @@ class Arrays:
         addresses = {name: pack_output(block, array, name) for name, array in outputs.items()}
         return (self.pack_fields(block, descriptor, numbers, names, values),
                 results.pack_named(block, addresses))
-
-    def buffers(self, block, like, device, sizes):
-        """[bytes(size, like), its view] for each size, one after the other; device: its word."""
-        found = []
-        for size in sizes:
-            memory, address = self.bytes(size, like)
-            found += (memory, block.bytes(address, device, size))
-        return found
 
 
 def by_columns(shape, strides, item=1):
@@ -153,18 +135,18 @@ class DlpackArrays(Arrays):
         except TypeError:
             return value.__dlpack__(**options)
 
-    def empty(self, shape, dtype, like):
-        self._on_cpu(like)
-        return numpy_arrays().empty(shape, dtype)
+    def empty(self, shape, dtype, device):
+        return self._memory(device).empty(shape, dtype, device)
 
-    def bytes(self, size, like):
-        self._on_cpu(like)
-        return numpy_arrays().bytes(size)
+    def bytes(self, size, device):
+        return self._memory(device).bytes(size, device)
 
-    def _on_cpu(self, like):
-        if self.device(like)[0] not in (CPU, CUDA_HOST):
-            raise argument_error("DEVICE", f"{type(like).__name__} on a GPU: the caller must give "
-                                           "all results (out=)")
+    def _memory(self, device):
+        """The adapter that makes new arrays."""
+        if device[0] not in (CPU, CUDA_HOST):
+            raise argument_error("DEVICE", "arrays of this framework on a GPU: all results must be "
+                                           "given (out=)")
+        return numpy_arrays()
 
     def copy_into(self, target, source):
         with call() as block:
@@ -192,10 +174,9 @@ class ListArrays(Arrays):
     """Plain nested lists of numbers, for the small tensors of a camera."""
 
     is_principal = False
-    names = frozenset(("view", "projection", "intrinsics", "position", "background"))
 
     def pack(self, block, value, name, strided=False, writable=False):
-        if writable or name not in self.names:
+        if writable or name not in FIELDS or not FIELDS[name].camera:
             raise _no_array(value, name)
         from array import array
 
@@ -309,8 +290,7 @@ def _is_a(value, module, kind):
 
 
 def _no_array(value, name):
-    return argument_error("INVALID_ARGUMENT", f"{name} is {type(value).__name__}, expected an "
-                          "array with __dlpack__")
+    return ArgumentTypeError(f"{name} is {type(value).__name__}, expected an array with __dlpack__")
 
 
 def principal(value, name):
@@ -325,8 +305,7 @@ def pack(block, value, name):
     """A DLTensor of an input that must be dense; 0, a NULL pointer, for None."""
     if value is None:
         return 0
-    found = adapters.get(type(value))  # adapter(), without the call: this is the hot path
-    return (found if found is not None else _find(value, name)).pack(block, value, name)
+    return adapter(value, name).pack(block, value, name)
 
 
 def pack_image(block, value, name):
@@ -336,16 +315,26 @@ def pack_image(block, value, name):
 
 def pack_output(block, value, name):
     """A DLTensor of an array that the library writes to."""
-    found = adapters.get(type(value))
-    return (found if found is not None else _find(value, name)).pack(block, value, name, False,
-                                                                     True)
+    return adapter(value, name).pack(block, value, name, False, True)
 
 
-def convert(arrays, values, like, out):
+def allocate(what, make, *args):
+    """make(*args), an array; an error that names it where there is no memory."""
+    try:
+        return make(*args)
+    except Error:
+        raise
+    except (MemoryError, RuntimeError) as error:
+        reason = str(error).partition("\n")[0]
+        raise OutOfMemoryError(f"no memory for {what}: {reason}") from error
+
+
+def convert(block, values, out):
     """The results {name: array} in the caller's framework; those in out are the caller's."""
-    if arrays.convert is None:
+    make = block.arrays.convert
+    if make is None:
         return values
-    return {name: value if out and out.get(name) is not None else arrays.convert(value, like)
+    return {name: value if out and out.get(name) is not None else make(value, block.like)
             for name, value in values.items()}
 
 

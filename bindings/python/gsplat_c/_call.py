@@ -13,9 +13,8 @@ import struct
 import threading
 
 from ._abi import STRUCTS
-from ._errors import ArgumentError, argument_error
+from ._errors import Error, OutOfMemoryError, argument_error
 
-_FULL = "gsplat_c: a call with too many tensors"
 _BLOCK_BYTES = 16384  # the widest call has 76 tensors of up to MAX_NDIM dimensions, 176 bytes each
 MAX_NDIM = 8
 TENSOR_BYTES = 48 + 16 * MAX_NDIM  # DLTensor, shape, strides
@@ -46,9 +45,7 @@ def dtype_word(code: int, bits: int, ndim: int = 0) -> int:
 
 
 _NDIM = [dtype_word(0, 0, ndim) for ndim in range(MAX_NDIM + 1)]
-_pack_row = _DENSE[1]
-_ROW_OF_UINT8 = dtype_word(1, 8) | _NDIM[1]
-_ROW_BYTES = 48 + 8  # DLTensor, shape
+_UINT8 = dtype_word(1, 8)
 
 
 class Descriptor:
@@ -65,6 +62,12 @@ class Descriptor:
         if self.fields[0] == "struct_size":
             struct.pack_into("=Q", zero, 0, self.size)
         self._zero = bytes(zero)
+
+    def names(self, codes: str) -> tuple[str, ...]:
+        """The fields of these struct formats, but struct_size."""
+        formats = self._struct.format.replace("x", "")[1:]
+        return tuple(name for name, code in zip(self.fields, formats)
+                     if code in codes and name != "struct_size")
 
     def pack(self, block: Block, *values) -> int:
         """Writes every field but struct_size, in the header's order; returns the address."""
@@ -107,6 +110,10 @@ class Descriptor:
             _set_pointer(memory, offset + offsets[name], value)
         return address
 
+    def read(self, block: Block, address: int, name: str) -> int:
+        """One pointer-sized field."""
+        return POINTER.unpack_from(block.memory, address - block.base + self.offsets[name])[0]
+
     def unpack(self, block: Block, address: int) -> tuple:
         """The fields but struct_size, in the header's order."""
         return self._struct.unpack_from(block.memory, address - block.base)[1:]
@@ -126,12 +133,16 @@ class Descriptor:
 class Block:
     """Memory that the C library reads during one call, and what must live that long.
 
-    A context: it is empty again afterwards, and errors that the binding finds inside get
-    the function's name in front.
+    A context manager: the block is empty again afterwards, and errors get the function's name.
+
+    Attributes:
+        keep: what must live until the call ends.
+        function: that the user called.
+        arrays, like, device, context, stream, double, lends: see _context.begin().
     """
 
-    __slots__ = ("memory", "base", "size", "top", "keep", "arrays", "stream", "double", "function",
-                 "_export")
+    __slots__ = ("memory", "base", "size", "top", "keep", "function", "arrays", "like", "device",
+                 "context", "stream", "double", "lends", "_export")
 
     def __init__(self, size: int = _BLOCK_BYTES):
         self.memory = bytearray(size)
@@ -140,19 +151,22 @@ class Block:
         self.size = size
         self.top = 0
         self.keep: list = []
-        self.arrays = None
-        self.stream = 0
-        self.double = False
         self.function = ""
+        self.arrays = self.like = self.device = self.context = None
+        self.stream = 0
+        self.double = self.lends = False
 
     def __enter__(self) -> Block:
         return self
 
     def __exit__(self, kind, error, trace) -> None:
-        if error is not None and self.function and isinstance(error, ArgumentError):
-            error.in_function(self.function)
+        if isinstance(error, Error) and self.function:
+            error.name_function(self.function)
+            if isinstance(error, OutOfMemoryError):
+                error.catch_as(self.arrays.memory_error if self.arrays else None)
         self.top = 0
         self.keep.clear()
+        self.like = None
         if self.size == _BLOCK_BYTES:
             _free.blocks.append(self)
 
@@ -161,7 +175,7 @@ class Block:
         offset = self.top
         self.top = top = offset + size
         if top > self.size:
-            raise MemoryError(_FULL)
+            raise OutOfMemoryError(f"more tensors than {self.size} bytes describe")
         return offset
 
     def tensor(self, name, data, device, dtype, shape, strides=None) -> int:
@@ -172,10 +186,7 @@ class Block:
         ndim = len(shape)
         if ndim > MAX_NDIM:
             raise argument_error("SHAPE", f"{name} has {ndim} dimensions, at most {MAX_NDIM}")
-        offset = self.top  # reserve(), without the call
-        self.top = top = offset + 48 + 16 * ndim
-        if top > self.size:
-            raise MemoryError(_FULL)
+        offset = self.reserve(48 + 16 * ndim)
         address = self.base + offset
         if strides is None:
             _DENSE[ndim](self.memory, offset, data, device, dtype | _NDIM[ndim], address + 48,
@@ -187,13 +198,7 @@ class Block:
 
     def bytes(self, data, device, size) -> int:
         """Packs a DLTensor of uint8 [size]; its address."""
-        offset = self.top  # reserve(), without the call
-        self.top = top = offset + _ROW_BYTES
-        if top > self.size:
-            raise MemoryError(_FULL)
-        address = self.base + offset
-        _pack_row(self.memory, offset, data, device, _ROW_OF_UINT8, address + 48, 0, 0, size)
-        return address
+        return self.tensor("", data, device, _UINT8, (size,))
 
 
 class _Free(threading.local):

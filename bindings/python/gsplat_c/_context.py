@@ -7,7 +7,7 @@ import os
 import threading
 
 from ._abi import CONSTANTS
-from ._arrays import CPU, CUDA, CUDA_HOST, CUDA_MANAGED, adapters, principal
+from ._arrays import CPU, CUDA, CUDA_HOST, CUDA_MANAGED, principal
 from ._call import Descriptor, call
 from ._errors import argument_error
 from ._lib import Device, check, fail, lib
@@ -41,22 +41,32 @@ def context(device: tuple[int, int]) -> int:
 
 
 def begin(block, value, name, stream):
-    """What a call needs to know from the array that decides about framework and device.
+    """Fills the block by the array that decides about framework and device.
 
-    Returns (its adapter, its device, the context).  From then on block.arrays is the adapter,
-    block.stream the stream, and block.double tells whether numbers are float64.
+    From then on
+        block.arrays    is its adapter, and block.like the array
+        block.device    its device, and block.context the library's context there
+        block.stream    the stream to use
+        block.double    whether numbers are float64
+        block.lends     whether the library asks the framework for memory
     """
-    arrays = adapters.get(type(value))  # principal(), without the calls
-    if arrays is None or not arrays.is_principal:
-        arrays = principal(value, name)
-    block.arrays = arrays
-    device = arrays.device(value)
+    arrays = principal(value, name)
+    block.arrays, block.like = arrays, value
+    block.device = device = arrays.device(value)
     block.stream = arrays.stream(device) if stream is None else stream
     block.double = arrays.is_double(value)
-    # The framework's memory is for the framework's stream.
-    allocate = arrays.allocate if stream is None else None
-    handle = _contexts.get((device, allocate))
-    return arrays, device, handle if handle is not None else _create(device, allocate)
+    if block.double and not _takes_double():
+        raise argument_error("DTYPE", f"{name} is float64, expected float32")
+    # The framework's memory is for the framework's stream, and all frameworks share the CPU's.
+    allocate = arrays.allocate if stream is None and _HOMES.get(device[0]) != CPU else None
+    block.lends = allocate is not None
+    found = _contexts.get((device, allocate))
+    block.context = found if found is not None else _create(device, allocate)
+
+
+def _takes_double():
+    """Whether the loaded library computes in float64, as only one for tests does."""
+    return build_info()["real"] == "float64"
 
 
 def _create(device, allocate):
@@ -64,7 +74,7 @@ def _create(device, allocate):
         raise argument_error("DEVICE", f"arrays on DLPack device type {device[0]}, expected CPU "
                                        "or CUDA")
     kind = _HOMES[device[0]]
-    home = (kind, device[1]), None if kind == CPU else allocate
+    home = (kind, device[1]), allocate
     with _lock:
         if home not in _contexts:
             _contexts[home] = _open(home[0], _threads() if kind == CPU else 0, home[1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ._arrays import CUDA, Arrays, is_transposed
 from ._call import device_word, dtype_word
-from ._dlpack import KINDS
+from ._dlpack import KINDS, Lender
 from ._errors import argument_error
 
 
@@ -16,6 +16,8 @@ class CupyArrays(Arrays):
         self._device = cupy.cuda.Device
         self._current_device = cupy.cuda.runtime.getDevice
         self._current_stream = cupy.cuda.get_current_stream
+        lender = Lender(self.bytes)
+        self.allocate, self.take = lender.address, lender.take
 
     def pack(self, block, array, name, strided=False, writable=False):
         dtype = array.dtype
@@ -38,15 +40,14 @@ class CupyArrays(Arrays):
     def is_transposed(self, array):
         return is_transposed(array)
 
-    def empty(self, shape, dtype, like):
-        device = like.device.id
-        if device == self._current_device():
+    def empty(self, shape, dtype, device):
+        if device[1] == self._current_device():
             return self.cupy.empty(shape, dtype)
-        with self._device(device):
+        with self._device(device[1]):
             return self.cupy.empty(shape, dtype)
 
-    def bytes(self, size, like):
-        memory = self.empty(size + 255, "uint8", like)
+    def bytes(self, size, device):
+        memory = self.empty(size + 255, "uint8", device)
         address = memory.data.ptr
         start = -address % 256
         return memory[start:start + size], address + start

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 import sys
 from functools import partial
 
@@ -64,6 +65,41 @@ def views_function(address):
     return partial(function, address, id(None))
 
 
+class Lender:
+    """DLPack's managed_tensor_allocator for a framework that has none.
+
+    allocate: function(bytes, device) of a uint8 array and its address, as Arrays.bytes().
+    """
+
+    def __init__(self, allocate):
+        self._allocate, self._lent = allocate, {}
+        delete = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._lent.__delitem__)
+        lend = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)(self._lend)
+        self._callbacks = delete, lend
+        self._deleter, self.address = (ctypes.cast(function, ctypes.c_void_p).value
+                                       for function in self._callbacks)
+
+    def _lend(self, prototype, made, _user, _set_error):
+        try:
+            view = list(DLTENSOR.unpack(ctypes.string_at(prototype, DLTENSOR.size)))
+            array, view[0] = self._allocate(ctypes.c_int64.from_address(view[7]).value,
+                                            (view[1], view[2]))
+            # A DLManagedTensorVersioned; the shape is the caller's, who knows it.
+            memory = ctypes.create_string_buffer(
+                _MANAGED.pack(1, 0, 0, self._deleter, 0) + DLTENSOR.pack(*view))
+        except Exception:  # an array of the same size, made without this call, says why
+            return -1
+        address = ctypes.addressof(memory)
+        self._lent[address] = array, memory
+        ctypes.c_void_p.from_address(made).value = address
+        return 0
+
+    def take(self, tensor):
+        """The array of a DLManagedTensorVersioned, an address, which is gone then."""
+        return self._lent.pop(tensor)[0]
+
+
+_MANAGED = struct.Struct("=IIQQQ")  # version, context, deleter, flags; a DLTensor follows
 _VERSIONED = b"dltensor_versioned"
 _new_capsule = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p,
                                  ctypes.c_void_p)(("PyCapsule_New", ctypes.pythonapi))

@@ -6,6 +6,8 @@ the CPU, cupy or torch on a GPU, and jax takes that over without a copy where it
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from ._arrays import CPU, CUDA, DlpackArrays, numpy_arrays, torch_arrays
 from ._errors import argument_error
 
@@ -17,7 +19,6 @@ class JaxArrays(DlpackArrays):
 
     def __init__(self, jax):
         self.jax = jax
-        self._lender = None
 
     @classmethod
     def of(cls, jax, value, name):
@@ -38,38 +39,31 @@ class JaxArrays(DlpackArrays):
         value.block_until_ready()  # on the CPU nothing else makes the producer's work wait
         return super().pack(block, value, name, strided)
 
-    def _memory(self, like):
-        """(the adapter that lends memory on like's device, an example array of it)."""
-        device = self.device(like)
-        if device[0] == CPU:
-            return numpy_arrays(), None
-        if self._lender is None:
-            self._lender = self._find_lender()
-        kind, module = self._lender
-        if kind == "cupy":
-            from ._cupy import CupyArrays
+    def _memory(self, device):
+        return numpy_arrays() if device[0] == CPU else self._lender
 
-            with module.cuda.Device(device[1]):
-                return CupyArrays(module), module.empty(0, "uint8")
-        return torch_arrays(), module.empty(0, device=f"cuda:{device[1]}")
+    @property
+    def allocate(self):
+        return self._lender.allocate
 
-    @staticmethod
-    def _find_lender():
+    def take(self, tensor):
+        return self._lender.take(tensor)
+
+    @cached_property
+    def _lender(self):
+        """The adapter of the framework that lends memory on a GPU."""
         for name in ("cupy", "torch"):
             try:
-                return name, __import__(name)
+                module = __import__(name)
             except ImportError:
-                pass
+                continue
+            if name == "torch":
+                return torch_arrays()
+            from ._cupy import CupyArrays
+
+            return CupyArrays(module)
         raise argument_error("DEVICE", "results of jax arrays on a GPU need memory from cupy or "
                                        "torch, and neither is installed")
-
-    def empty(self, shape, dtype, like):
-        arrays, example = self._memory(like)
-        return arrays.empty(shape, dtype, example)
-
-    def bytes(self, size, like):
-        arrays, example = self._memory(like)
-        return arrays.bytes(size, example)
 
     def convert(self, value, like):
         """A jax array of what empty() gave; jax's stream waits for the lender's."""
@@ -81,12 +75,4 @@ class JaxArrays(DlpackArrays):
         return value.dtype == "float64"
 
     def stream(self, device):
-        if device[0] != CUDA:
-            return 0
-        if self._lender is None:
-            self._lender = self._find_lender()
-        kind, module = self._lender
-        if kind == "cupy":
-            with module.cuda.Device(device[1]):
-                return module.cuda.get_current_stream().ptr
-        return torch_arrays().stream(device)
+        return self._lender.stream(device) if device[0] == CUDA else 0

@@ -83,10 +83,10 @@ class NumpyArrays(Arrays):
     def is_transposed(self, array):
         return is_transposed(array)
 
-    def empty(self, shape, dtype, like=None):
+    def empty(self, shape, dtype, device=None):
         return self.numpy.empty(shape, self.dtypes[dtype])
 
-    def bytes(self, size, like=None):
+    def bytes(self, size, device=None):
         memory = self.numpy.empty(size + 255, self.dtypes["uint8"])
         address = memory.ctypes.data
         start = -address % 256

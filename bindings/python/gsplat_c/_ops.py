@@ -6,16 +6,19 @@ from ._abi import CONSTANTS
 from ._arrays import convert, pack, pack_image, pack_output, shape_of
 from ._call import TENSOR_BYTES, Descriptor, call
 from ._context import begin
-from ._errors import argument_error
+from ._errors import argument_error, integer
+from ._fields import SMALLEST
 from ._lib import check, lib
 from ._result import ImageLoss, Neighbors, Ssim, SsimGrads
-from ._scene import _SMALLEST, make_outputs, number
+from ._scene import make_outputs, number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Sequence
 
-    from ._types import AdamGroup, Array, Out
+    from typing_extensions import Unpack
+
+    from ._types import AdamGroup, Array, LossArgs, Out, SsimArgs
 
 _KNN = Descriptor("gsc_knn_args")
 _SSIM = Descriptor("gsc_ssim_args")
@@ -56,33 +59,63 @@ def knn(
     with call("knn") as block:
         if k == 0:
             raise argument_error("INVALID_ARGUMENT", "k is 0, expected 1 to 256")
-        arrays, _, handle = begin(block, points, "points", stream)
+        begin(block, points, "points", stream)
         rows = shape_of(points if queries is None else queries)[:1]
-        width = max(k, 0)
+        width = max(integer(k, "k"), 0)
         shapes = {"indices": (index_dtype, (*rows, width)), "distances2": (None, (*rows, width)),
                   "mean2": (None, rows)}
         if index_dtype not in ("int32", "int64"):
             raise argument_error("DTYPE", f"index_dtype is {index_dtype!r}, expected 'int64' or "
                                           "'int32'")
-        values, address = make_outputs(block, arrays, points, outputs, out, tuple(shapes),
-                                       shapes.__getitem__)
+        values, address = make_outputs(block, "outputs", outputs, out, shapes)
         args = _KNN.pack(block, 0, k, pack(block, points, "points"),
                          pack(block, queries, "queries"), address.get("indices", 0),
                          address.get("distances2", 0), address.get("mean2", 0), 0)
-        check(lib.gsc_knn(handle, args, block.stream))
-        return Neighbors(convert(arrays, values, points, out))
+        check(lib.gsc_knn(block.context, args, block.stream))
+        return Neighbors(convert(block, values, out))
 
 
-def _window(window, sigma):
-    """The window's fields; the C struct's zeros mean "default", a caller's are wrong."""
+SSIM_DEFAULTS = {"window": None, "sigma": None, "c1": None, "c2": None, "valid": False}
+LOSS_DEFAULTS = {"l1_weight": 0.8, "l2_weight": 0.0, "ssim_weight": 0.2, **SSIM_DEFAULTS}
+
+
+def fill(function, options, defaults):
+    """Keyword arguments of a function, with its defaults for those that are not there."""
+    for name in options:
+        if name not in defaults:
+            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
+    return {**defaults, **options}
+
+
+def _window_fields(options):
+    """The fields that the structs of SSIM and of the loss begin with.
+
+    The structs' zeros mean "default", a caller's are wrong.
+    """
+    window, sigma = options["window"], options["sigma"]
     if window == 0:
         raise argument_error("INVALID_ARGUMENT", "window is 0, expected odd, 1 to 33")
     if sigma == 0:
         raise argument_error("INVALID_ARGUMENT", "sigma is 0, expected more")
-    return window or 0, sigma or 0.0
+    return (_VALID if options["valid"] else 0, window or 0, sigma or 0.0,
+            number(options["c1"], SMALLEST), number(options["c2"], SMALLEST))
 
 
-def _map_shape(image, window, valid):
+def pack_loss(block, target, mask, grad_scale, options, outputs, image=0):
+    """The address of a gsc_image_loss_args.
+
+    outputs: addresses, by name.  image: an address, 0 where another call makes it.
+    """
+    flags, window, sigma, c1, c2 = _window_fields(options)
+    return _LOSS.pack(
+        block, flags, window, sigma, c1, c2, options["l1_weight"], options["l2_weight"],
+        options["ssim_weight"], number(grad_scale, SMALLEST), 0, image,
+        pack_image(block, target, "target"), pack_image(block, mask, "mask"),
+        outputs.get("loss", 0), outputs.get("parts", 0), outputs.get("grad_image", 0))
+
+
+def map_shape(image, window, valid):
+    """Of the map that SSIM makes of an image."""
     shape = shape_of(image)
     if not valid or len(shape) != 4:
         return shape
@@ -94,14 +127,10 @@ def ssim(
     image: Array,
     target: Array,
     *,
-    window: int | None = None,
-    sigma: float | None = None,
-    c1: float | None = None,
-    c2: float | None = None,
-    valid: bool = False,
     outputs: Sequence[str] = ("mean",),
     out: Out | None = None,
     stream: int | None = None,
+    **options: Unpack[SsimArgs],
 ) -> Ssim:
     """Structural similarity of images, with a Gaussian window and zeros outside the image.
 
@@ -118,17 +147,17 @@ def ssim(
     Returns:
         Ssim: mean [], map [B, C, H, W] (valid: [B, C, H - window + 1, W - window + 1]).
     """
+    given = fill("ssim", options, SSIM_DEFAULTS)
     with call("ssim") as block:
-        arrays, _, handle = begin(block, image, "image", stream)
-        shapes = {"mean": (None, ()), "map": (None, _map_shape(image, window, valid))}
-        values, address = make_outputs(block, arrays, image, outputs, out, tuple(shapes),
-                                       shapes.__getitem__)
-        args = _SSIM.pack(block, _VALID if valid else 0, *_window(window, sigma),
-                          number(c1, _SMALLEST), number(c2, _SMALLEST), 0,
+        begin(block, image, "image", stream)
+        shapes = {"mean": (None, ()),
+                  "map": (None, map_shape(image, given["window"], given["valid"]))}
+        values, address = make_outputs(block, "outputs", outputs, out, shapes)
+        args = _SSIM.pack(block, *_window_fields(given), 0,
                           pack_image(block, image, "image"), pack_image(block, target, "target"),
                           address.get("map", 0), address.get("mean", 0), 0, 0, 0, 0)
-        check(lib.gsc_ssim_forward(handle, args, block.stream))
-        return Ssim(convert(arrays, values, image, out))
+        check(lib.gsc_ssim_forward(block.context, args, block.stream))
+        return Ssim(convert(block, values, out))
 
 
 def ssim_backward(
@@ -138,13 +167,9 @@ def ssim_backward(
     grad_mean: Array | None = None,
     grad_map: Array | None = None,
     wrt: Sequence[str] = ("image",),
-    window: int | None = None,
-    sigma: float | None = None,
-    c1: float | None = None,
-    c2: float | None = None,
-    valid: bool = False,
     out: Out | None = None,
     stream: int | None = None,
+    **options: Unpack[SsimArgs],
 ) -> SsimGrads:
     """Derivatives of a loss by the images of ``ssim``.
 
@@ -158,19 +183,19 @@ def ssim_backward(
     Returns:
         SsimGrads: image [B, C, H, W], target [B, C, H, W].
     """
+    given = fill("ssim_backward", options, SSIM_DEFAULTS)
     with call("ssim_backward") as block:
-        arrays, _, handle = begin(block, image, "image", stream)
+        begin(block, image, "image", stream)
         shape = shape_of(image)
-        values, address = make_outputs(block, arrays, image, wrt, out,
+        values, address = make_outputs(block, "wrt", wrt, out,
                                        ("image", "target"), lambda name: (None, shape))
-        args = _SSIM.pack(block, _VALID if valid else 0, *_window(window, sigma),
-                          number(c1, _SMALLEST), number(c2, _SMALLEST), 0,
+        args = _SSIM.pack(block, *_window_fields(given), 0,
                           pack_image(block, image, "image"), pack_image(block, target, "target"),
                           0, 0, pack_image(block, grad_map, "grad_map"),
                           pack(block, grad_mean, "grad_mean"), address.get("image", 0),
                           address.get("target", 0))
-        check(lib.gsc_ssim_backward(handle, args, block.stream))
-        return SsimGrads(convert(arrays, values, image, out))
+        check(lib.gsc_ssim_backward(block.context, args, block.stream))
+        return SsimGrads(convert(block, values, out))
 
 
 def image_loss(
@@ -178,18 +203,11 @@ def image_loss(
     target: Array,
     *,
     mask: Array | None = None,
-    l1_weight: float = 0.8,
-    l2_weight: float = 0.0,
-    ssim_weight: float = 0.2,
     grad_scale: float = 1.0,
-    window: int | None = None,
-    sigma: float | None = None,
-    c1: float | None = None,
-    c2: float | None = None,
-    valid: bool = False,
     outputs: Sequence[str] = ("loss",),
     out: Out | None = None,
     stream: int | None = None,
+    **options: Unpack[LossArgs],
 ) -> ImageLoss:
     """l1 mean|x - y| + l2 mean(x - y)^2 + ssim (1 - mean SSIM), and its gradient, in one pass.
 
@@ -209,22 +227,33 @@ def image_loss(
         ImageLoss: loss [], parts [3] (mean|x - y|, mean(x - y)^2, mean SSIM),
         grad_image [B, C, H, W].
     """
+    given = fill("image_loss", options, LOSS_DEFAULTS)
     with call("image_loss") as block:
-        arrays, _, handle = begin(block, image, "image", stream)
+        begin(block, image, "image", stream)
         shapes = {"loss": (None, ()), "parts": (None, (3,)), "grad_image": (None, shape_of(image))}
-        values, address = make_outputs(block, arrays, image, outputs, out, tuple(shapes),
-                                       shapes.__getitem__)
-        args = _LOSS.pack(block, _VALID if valid else 0, *_window(window, sigma),
-                          number(c1, _SMALLEST), number(c2, _SMALLEST), l1_weight, l2_weight,
-                          ssim_weight, number(grad_scale, _SMALLEST), 0,
-                          pack_image(block, image, "image"), pack_image(block, target, "target"),
-                          pack_image(block, mask, "mask"), address.get("loss", 0),
-                          address.get("parts", 0), address.get("grad_image", 0))
-        check(lib.gsc_image_loss(handle, args, block.stream))
-        return ImageLoss(convert(arrays, values, image, out))
+        values, address = make_outputs(block, "outputs", outputs, out, shapes)
+        args = pack_loss(block, target, mask, grad_scale, given, address,
+                         pack_image(block, image, "image"))
+        check(lib.gsc_image_loss(block.context, args, block.stream))
+        return ImageLoss(convert(block, values, out))
 
 
-_GROUP_KEYS = frozenset(_GROUP.fields)
+def check_group(what, group, required, known):
+    """An error where a group of Adam lacks what is required, or has what is unknown."""
+    for word, keys in (("unknown", [key for key in group if key not in known]),
+                       ("missing", [key for key in required if key not in group])):
+        if keys:
+            raise argument_error("INVALID_ARGUMENT", f"{what} has {word} {keys[0]!r}")
+
+
+def group_numbers(group):
+    """lr and what follows it in the structs of groups.  Zeros there mean "default"."""
+    return (group["lr"], number(group.get("beta1"), -1.0), number(group.get("beta2"), -1.0),
+            number(group.get("epsilon"), -1.0), group.get("weight_decay", 0.0),
+            group.get("step", 0))
+
+
+_GROUP_TENSORS = ("parameter", "gradient", "moment1", "moment2")
 
 
 def adam_step(
@@ -245,29 +274,19 @@ def adam_step(
         decoupled: weight decay as in AdamW.
         stream: as in ``rasterize``.
     """
-    groups = list(groups)
-    if not groups:
+    given: list[dict] = [dict(group) for group in groups]
+    if not given:
         return
-    extra = len(groups) * (4 * TENSOR_BYTES + _GROUP.size) if len(groups) > 8 else 0
+    extra = len(given) * (4 * TENSOR_BYTES + _GROUP.size) if len(given) > 8 else 0
     with call("adam_step", extra) as block:
-        for group in groups:
-            unknown = [key for key in group if key not in _GROUP_KEYS]
-            missing = [key for key in ("parameter", "gradient", "moment1", "moment2", "lr")
-                       if key not in group]
-            if unknown or missing:
-                word, keys = ("unknown", unknown) if unknown else ("missing", missing)
-                raise argument_error("INVALID_ARGUMENT", f"a group has {word} {keys[0]!r}")
-        _, _, handle = begin(block, groups[0]["parameter"], "parameter", stream)
-        tensors = [[pack_output(block, group["parameter"], "parameter"),
-                    pack(block, group["gradient"], "gradient"),
-                    pack_output(block, group["moment1"], "moment1"),
-                    pack_output(block, group["moment2"], "moment2")] for group in groups]
+        for group in given:
+            check_group("a group", group, (*_GROUP_TENSORS, "lr"), _GROUP.fields)
+        begin(block, given[0]["parameter"], "parameter", stream)
+        tensors = [[(pack if name == "gradient" else pack_output)(block, group[name], name)
+                    for name in _GROUP_TENSORS] for group in given]
         # The groups follow each other without a gap: nothing else is packed in between.
-        packed = [_GROUP.pack_plain(block, *four, group["lr"], number(group.get("beta1"), -1.0),
-                                    number(group.get("beta2"), -1.0),
-                                    number(group.get("epsilon"), -1.0),
-                                    group.get("weight_decay", 0.0), group.get("step", 0))
-                  for four, group in zip(tensors, groups)]
-        args = _ADAM.pack(block, _DECOUPLED if decoupled else 0, len(groups), packed[0],
+        packed = [_GROUP.pack_plain(block, *four, *group_numbers(group))
+                  for four, group in zip(tensors, given)]
+        args = _ADAM.pack(block, _DECOUPLED if decoupled else 0, len(given), packed[0],
                           _GROUP.size, pack(block, visible, "visible"))
-        check(lib.gsc_adam_step(handle, args, block.stream))
+        check(lib.gsc_adam_step(block.context, args, block.stream))

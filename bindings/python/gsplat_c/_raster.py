@@ -3,32 +3,34 @@
 from __future__ import annotations
 
 from ._abi import CONSTANTS
-from ._arrays import adapter, convert, pack, pack_output, shape_of
-from ._call import Descriptor, call, device_word
+from ._arrays import adapter, allocate, convert, pack, pack_output, shape_of
+from ._call import Descriptor, call
 from ._context import begin
-from ._draw import (
-    BACKWARD_SCRATCH_BYTES,
-    BUFFERS,
-    INFO,
-    Memory,
-    SavedRaster,
-    draw_once,
-    draw_saved,
-)
 from ._errors import argument_error
-from ._lib import check, lib
-from ._result import RasterGrads, RasterOutputs
-from ._scene import (
-    DETERMINISTIC,
+from ._fields import (
+    DIFFERENTIABLE,
+    FIELDS,
+    GRAD_NAMES,
+    GRADS,
     OUTPUT_NAMES,
     OUTPUTS,
+    SINKS,
     TENSORS,
+    RasterGrads,
+    RasterOutputs,
+    documented,
+)
+from ._forward import BUFFERS, INFO, SavedRaster, forward, forward_saved
+from ._lib import check, lib
+from ._scene import (
     Frame,
     add_flags,
+    array_shape,
     make_outputs,
     pack_fields,
     pack_frame,
     raster_fields,
+    require,
 )
 
 TYPE_CHECKING = False
@@ -37,59 +39,24 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from ._types import Array, CameraArray, Out, RasterArgs
-
-_GRADS = Descriptor("gsc_raster_grads")
+    from ._fields import RasterArgs
+    from ._types import Array, CameraArray, Out
 
 _GRAD_ADD = CONSTANTS["GSC_RASTER_GRAD_ADD"]
 GRAD2D_NDC = CONSTANTS["GSC_RASTER_GRAD2D_NDC"]
-_FORWARD_ONLY = CONSTANTS["GSC_RASTER_FORWARD_ONLY"]
-
-_UPSTREAM = ("color", "alpha", "depth", "inv_depth")
-_MEANS = TENSORS.index("means")
-GRAD_NAMES = tuple(name for name in _GRADS.fields[1:] if name not in _UPSTREAM)
+FORWARD_ONLY = CONSTANTS["GSC_RASTER_FORWARD_ONLY"]
+_MEANS = FIELDS["means"].place
 
 
+@documented
 def rasterize(
     *,
-    means: Array,
-    opacities: Array,
-    view: CameraArray,
-    width: int,
-    height: int,
-    projection: CameraArray | None = None,
-    intrinsics: CameraArray | None = None,
-    position: CameraArray | None = None,
-    background: CameraArray | None = None,
-    pixel_weights: Array | None = None,
-    scales: Array | None = None,
-    rotations: Array | None = None,
-    covariances: Array | None = None,
-    colors: Array | None = None,
-    sh: Array | None = None,
-    sh_dc: Array | None = None,
-    sh_degree: int | None = None,
-    scale_modifier: float | None = None,
-    tan_fovx: float | None = None,
-    tan_fovy: float | None = None,
-    near_plane: float | None = None,
-    far_plane: float | None = None,
-    radius_clip: float | None = None,
-    blur: float | None = None,
-    median_default: float | None = None,
-    antialias: bool = False,
-    prefiltered: bool = False,
-    view_row_major: bool = False,
-    pixel_last: bool = False,
-    compat_3dgs: bool = False,
-    deterministic: bool = False,
-    log_scales: bool = False,
-    logit_opacities: bool = False,
     outputs: Sequence[str] = ("color",),
     out: Out | None = None,
     stream: int | None = None,
+    **args: Unpack[RasterArgs],
 ) -> RasterOutputs:
-    """Draws N 3D Gaussians as C cameras see them.
+    """Rasterizes N 3D Gaussians as C cameras see them.
 
     Arrays are float32, of any framework that speaks DLPack, all on one device; those
     that are not dense are copied.  The small camera arrays may be on the CPU always,
@@ -99,38 +66,7 @@ def rasterize(
     ``gsplat_c.torch.rasterize`` and ``rasterize_forward`` for that.
 
     Args:
-        means: [N, 3] centres in the world.
-        opacities: [N] or [N, 1], 0 to 1.
-        view: [C, 4, 4] world to camera, column-major (see view_row_major).
-        width, height: of the images, pixels.
-        projection: [C, 4, 4] world to clip, column-major, a pinhole projection times
-            view; needs tan_fovx and tan_fovy.  Or:
-        intrinsics: [C, 4] fx fy cx cy in pixels.
-        position: [C, 3] camera centres for sh; taken from view if absent.
-        background: [channels] or [C, channels]; black if absent.
-        pixel_weights: [C, H, W] for the weight_* outputs.
-        scales: [N, 3] standard deviations in world units, with
-        rotations: [N, 4] quaternions w x y z; or
-        covariances: [N, 6] xx xy xz yy yz zz.
-        colors: [N, channels] or [C, N, channels], 1 to 512 channels, used as they are; or
-        sh: [N, K, 3] spherical harmonics, K at least (sh_degree + 1)^2; with
-        sh_dc: [N, 1, 3] for the first coefficient, sh holding the K - 1 others or absent.
-        sh_degree: 0 to 4, the degree in use; by default the highest that is stored.
-        scale_modifier: multiplies scales; default 1.
-        tan_fovx, tan_fovy: tangents of half the fields of view; needed with projection.
-        near_plane: Gaussians at z up to this are culled; default 0.2.
-        far_plane: Gaussians beyond this z are culled; default none.
-        radius_clip: Gaussians of at most this radius in pixels are culled; default none.
-        blur: added to the diagonal of the 2D covariances, square pixels; default 0.3.
-        median_default: median_depth where the transmittance stays above one half.
-        antialias: scale opacities by what the blur takes from them.
-        prefiltered: the caller has culled; a Gaussian outside near and far is an error.
-        view_row_major: view and projection are stored row by row, as numpy prints them.
-        pixel_last: color is [C, H, W, channels] instead of [C, channels, H, W].
-        compat_3dgs: the numeric conventions of the original 3DGS rasterizer.
-        deterministic: bitwise reproducible gradients on a GPU; the CPU's always are.
-        log_scales: scales are logarithms, as training and PLY files store them.
-        logit_opacities: opacities are logits; gradients then are by what is stored.
+{args}
         outputs: names of the results wanted, see RasterOutputs.
         out: arrays to write into, by name; dense and writable.  They count as asked for.
         stream: a CUDA stream handle; by default the current stream of torch or cupy, for
@@ -144,27 +80,22 @@ def rasterize(
             the array, what came and what was expected.
         UnsupportedError, OutOfMemoryError, NoDevice, Error: see those classes.
     """
+    require("rasterize", args)
     with call("rasterize") as block:
-        arrays, device, handle = begin(block, means, "means", stream)
-        fields = raster_fields(  # by position, which is faster: in the order of the signature
-            _FORWARD_ONLY, means, opacities, view, width, height, projection, intrinsics, position,
-            background, pixel_weights, scales, rotations, covariances, colors, sh, sh_dc, sh_degree,
-            scale_modifier, tan_fovx, tan_fovy, near_plane, far_plane, radius_clip, blur,
-            median_default, antialias, prefiltered, view_row_major, pixel_last, compat_3dgs,
-            deterministic, log_scales, logit_opacities)
-        args = pack_fields(block, *fields)
-        frame = Frame(view, means, colors, width, height, pixel_last)
-        values, results = _outputs(block, arrays, means, outputs, out, frame)
-        draw_once(block, handle, args, results, values, means, device, stream)
-        return RasterOutputs(convert(arrays, values, means, out))
+        begin(block, args["means"], "means", stream)
+        packed = pack_fields(block, *raster_fields("rasterize", args, FORWARD_ONLY))
+        values, results = _outputs(block, outputs, out, args)
+        forward(block, packed, results)
+        return RasterOutputs(convert(block, values, out))
 
 
-def _outputs(block, arrays, like, outputs, out, frame):
+def _outputs(block, outputs, out, args):
     """({name: array}, address of a gsc_raster_outputs) of the results that are asked for."""
-    if "color" not in outputs and not (out and "color" in out):
-        raise argument_error("INVALID_ARGUMENT", "outputs has no 'color', which is required")
-    values, addresses = make_outputs(block, arrays, like, outputs, out, OUTPUT_NAMES,
-                                     frame.output)
+    values, addresses = make_outputs(block, "outputs", outputs, out, OUTPUT_NAMES,
+                                     Frame.of(args).output)
+    if "color" not in values:
+        raise argument_error("INVALID_ARGUMENT", f"outputs is {outputs!r}, expected 'color' among "
+                                                 "them")
     return values, OUTPUTS.pack_named(block, addresses)
 
 
@@ -187,24 +118,16 @@ def rasterize_forward(
     Returns:
         (RasterOutputs, SavedRaster)
     """
-    _need(args, "rasterize_forward")
+    require("rasterize_forward", args)
     with call("rasterize_forward") as block:
-        like = args["means"]
-        arrays, device, handle = begin(block, like, "means", stream)
-        packed = pack_fields(block, *raster_fields(**args))
-        values, results = _outputs(block, arrays, like, outputs, out, Frame.of(args))
-        saved = draw_saved(block, handle, packed, results, values, like, device, stream,
-                           max_intersections_bytes)
-        return RasterOutputs(convert(arrays, values, like, out)), saved
+        begin(block, args["means"], "means", stream)
+        packed = pack_fields(block, *raster_fields("rasterize_forward", args))
+        values, results = _outputs(block, outputs, out, args)
+        saved = forward_saved(block, packed, results, max_intersections_bytes)
+        return RasterOutputs(convert(block, values, out)), saved
 
 
-def _need(args, function):
-    for name in ("means", "view", "width", "height"):
-        if name not in args:
-            raise TypeError(f"{function}() needs the keyword argument {name!r}")
-
-
-def draw(numbers, tensors, outputs, saves):
+def forward_packed(numbers, tensors, outputs, saves):
     """rasterize(), or rasterize_forward() if it saves, of torch tensors in the header's order.
 
     They may require gradients: those are the caller's to record.
@@ -215,14 +138,11 @@ def draw(numbers, tensors, outputs, saves):
     Returns:
         SavedRaster or None.
     """
-    means = tensors[_MEANS]
     with call("rasterize_forward" if saves else "rasterize") as block:
-        arrays, device, handle = begin(block, means, "means", None)
+        begin(block, tensors[_MEANS], "means", None)
         args, results = pack_frame(
-            block, numbers if saves else add_flags(numbers, _FORWARD_ONLY), tensors, outputs)
-        if not saves:
-            return draw_once(block, handle, args, results, outputs, means, device, None)
-        return draw_saved(block, handle, args, results, outputs, means, device, None, joined=True)
+            block, numbers if saves else add_flags(numbers, FORWARD_ONLY), tensors, outputs)
+        return (forward_saved if saves else forward)(block, args, results)
 
 
 def rasterize_backward(
@@ -258,98 +178,62 @@ def rasterize_backward(
     Returns:
         RasterGrads: what was asked for; summed over the cameras.
     """
-    _need(args, "rasterize_backward")
+    require("rasterize_backward", args)
     flags = (_GRAD_ADD if grad_add else 0) | (GRAD2D_NDC if grad2d_ndc else 0)
-    return RasterGrads(backward(
-        saved, *raster_fields(**args), wrt, {"color": grad_color, "alpha": grad_alpha,
-                                             "depth": grad_depth, "inv_depth": grad_inv_depth},
-        out, flags, stream))
+    upstream = {"color": grad_color, "alpha": grad_alpha, "depth": grad_depth,
+                "inv_depth": grad_inv_depth}
+    numbers, tensors = raster_fields("rasterize_backward", args)
+    return RasterGrads(backward_packed(saved, numbers, tensors, wrt, upstream, out, flags, stream))
 
 
-def backward(saved, numbers, tensors, wrt, upstream, out=None, flags=0, stream=None):
-    """rasterize_backward() of arguments as draw() takes them.
+def backward_packed(saved, numbers, tensors, wrt, upstream, out=None, flags=0, stream=None):
+    """rasterize_backward() of arguments as forward_packed() takes them.
 
     upstream: gradient by output.  flags: of the gradients.  Returns {name: gradient}.
     """
     with call("rasterize_backward") as block:
-        like = tensors[_MEANS]
-        arrays, device, handle = begin(block, like, "means", stream)
+        begin(block, tensors[_MEANS], "means", stream)
         if flags & _GRAD_ADD:
             missing = [name for name in wrt if not out or name not in out]
             if missing:
                 raise argument_error("INVALID_ARGUMENT", f"grad_add without {missing[0]} in out")
         packed = pack_fields(block, add_flags(numbers, flags), tensors)
         given = dict(zip(TENSORS, tensors))
-        values, addresses = make_outputs(block, arrays, like, wrt, out, GRAD_NAMES,
-                                         lambda name: (None, _grad_shape(given, name)))
+        values, addresses = make_outputs(block, "wrt", wrt, out, GRAD_NAMES,
+                                         lambda name: (None, grad_shape(given, name)))
         for name, value in upstream.items():
             if value is not None:
                 addresses[name] = pack(block, value, f"grad_{name}")
-        grads = _GRADS.pack_named(block, addresses)
-        info = INFO.pack(block, *saved.info)
-        memory = Memory(block, like, device, lends_scratch=stream is None)
-        scratch_bytes = _backward_scratch(block, handle, packed, saved, numbers[0])
-        scratch, scratch_view = memory.scratch(scratch_bytes)
-        buffers = BUFFERS.pack(block, *_saved_views(block, saved, arrays, like, device),
-                               scratch_view)
-        check(lib.gsc_raster_backward(handle, packed, buffers, info, grads, block.stream))
-        del scratch
-        return convert(arrays, values, like, out)
+        buffers = BUFFERS.pack(block, _pack_saved(block, saved.state, "state"),
+                               _pack_saved(block, saved.intersections, "intersections"), 0)
+        check(lib.gsc_raster_backward(block.context, packed, buffers,
+                                      INFO.pack(block, *saved.info),
+                                      GRADS.pack_named(block, addresses), block.stream))
+        return convert(block, values, out)
 
 
-def _backward_scratch(block, handle, packed, saved, flags):
-    """Bytes of it.  As forward found, but for an option that may be given to backward alone."""
-    info = saved.info
-    if flags & DETERMINISTIC:
-        sizes = INFO.pack(block, *info)
-        check(lib.gsc_raster_sizes(handle, packed, sizes))
-        info = INFO.unpack(block, sizes)
-    return info[BACKWARD_SCRATCH_BYTES]
-
-
-def _saved_views(block, saved, arrays, like, device):
-    """Views of the state and of the lists."""
-    state = _aligned(block, saved.state, "state", arrays, like)
-    view = pack(block, state, "state")
-    if saved.intersections is not None:
-        lists = _aligned(block, saved.intersections, "intersections", arrays, like)
-        return view, pack(block, lists, "intersections")
-    begin = saved.lists_begin
-    return view, block.bytes(arrays.address(state) + begin, device_word(device),
-                             max(shape_of(state)[0] - begin, 0))
-
-
-def _aligned(block, memory, name, arrays, like):
-    """A saved buffer as it is, or moved to where the library wants it if a copy lies elsewhere."""
+def _pack_saved(block, memory, name):
+    """A view of a saved buffer, moved to where the library wants it if a copy lies elsewhere."""
     if adapter(memory, name).address(memory) % 256:
-        moved, _ = arrays.bytes(shape_of(memory)[0], like)
-        arrays.copy_into(moved, memory)
+        size = shape_of(memory)[0]
+        moved, _ = allocate(f"{name} of {size} bytes", block.arrays.bytes, size, block.device)
+        block.arrays.copy_into(moved, memory)
         block.keep.append(moved)
         memory = moved
-    return memory
+    return pack(block, memory, name)
 
 
-def _grad_shape(args, name):
-    """Of the gradient by an input; args: those that are arrays, by name."""
-    if name in ("means2d", "means2d_abs"):
-        frame = _lists(args["view"], args["means"])
-        return (*frame.lead, frame.gaussians, 2)
+def grad_shape(args, name):
+    """Of the gradient with respect to an input; args: those that are arrays, by name."""
     given = args.get(name)
     if given is not None:
-        shape = shape_of(given)
-        if shape or not isinstance(given, (list, tuple)):
-            return shape
-        from ._scene import _list_shape
-
-        return _list_shape(given)
+        return array_shape(given)
+    lead = Frame(args["view"], args["means"]).lead
+    if name in SINKS:
+        return (*lead, shape_of(args["means"])[0], 2)
     if name == "position":
-        return (*_lists(args["view"], args["means"]).lead, 3)
+        return (*lead, 3)
     raise argument_error("INVALID_ARGUMENT", f"wrt has {name!r}, which is not an input")
-
-
-def _lists(view, means):
-    """The Frame of a call without an image."""
-    return Frame(view, means, None, 0, 0, False)
 
 
 def mark_visible(
@@ -374,14 +258,12 @@ def mark_visible(
         bool [C, N], or [N] where view is [4, 4].
     """
     with call("mark_visible") as block:
-        arrays, _, handle = begin(block, means, "means", stream)
-        packed = pack_fields(block, *raster_fields(
-            means=means, view=view, near_plane=near_plane, far_plane=far_plane,
-            view_row_major=view_row_major))
-        visible = out
-        if visible is None:
-            frame = _lists(view, means)
-            visible = arrays.empty((*frame.lead, frame.gaussians), "bool", means)
-        check(lib.gsc_mark_visible(handle, packed, pack_output(block, visible, "out"),
-                                   block.stream))
-        return convert(arrays, {"out": visible}, means, {"out": out})["out"]
+        begin(block, means, "means", stream)
+        packed = pack_fields(block, *raster_fields("mark_visible", {
+            "means": means, "view": view, "near_plane": near_plane, "far_plane": far_plane,
+            "view_row_major": view_row_major}))
+        frame = Frame(view, means)
+        values, addresses = make_outputs(block, "out", ("out",), {"out": out},
+                                         {"out": ("bool", (*frame.lead, frame.gaussians))})
+        check(lib.gsc_mark_visible(block.context, packed, addresses["out"], block.stream))
+        return convert(block, values, {"out": out})["out"]

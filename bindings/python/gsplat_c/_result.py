@@ -6,6 +6,8 @@ TYPE_CHECKING = False  # typing takes a third of the time that importing this pa
 if TYPE_CHECKING:
     from typing import Any, Iterator
 
+    from ._fields import RasterGrads, RasterOutputs
+
 
 class Result:
     """Named arrays, in the order in which they were asked for.
@@ -47,48 +49,6 @@ class Result:
     @classmethod
     def _fields(cls) -> tuple[str, ...]:
         return tuple(cls.__annotations__)
-
-
-class RasterOutputs(Result):
-    """What the rasterizer drew: C cameras, N Gaussians, images of H rows and W columns.
-
-    The leading C is absent where the view was given without it.  float32, unless
-    noted.  Per pixel, then per Gaussian (zero where culled), then statistics.
-    """
-
-    color: Any  #: [C, channels, H, W], or [C, H, W, channels] with pixel_last
-    alpha: Any  #: [C, H, W] sum of alpha T, one minus the final transmittance
-    depth: Any  #: [C, H, W] sum of z alpha T; divide by alpha for the mean
-    inv_depth: Any  #: [C, H, W] sum of alpha T / z
-    median_depth: Any  #: [C, H, W] z of the splat that takes the transmittance across 0.5
-    radii: Any  #: int32 [C, N] pixels, rounded up
-    means2d: Any  #: [C, N, 2] pixels
-    depths: Any  #: [C, N] z in the camera's frame
-    conics: Any  #: [C, N, 3] inverse 2D covariance xx xy yy
-    opacities: Any  #: [C, N] after antialiasing
-    touched: Any  #: int32 [C, N] pixels whose transmittance stays above 0.5 after it
-    weight_sum: Any  #: [C, N] sum of pixel_weights over its blended pixels
-    weight_count: Any  #: int32 [C, N] number of those pixels
-    weight_blend: Any  #: [C, N] sum of alpha T over them
-    weight_distance: Any  #: [C, N] sum of distances to its centre, pixels
-
-
-class RasterGrads(Result):
-    """Derivatives of a loss by the rasterizer's inputs, each shaped as its input."""
-
-    means: Any  #: [N, 3]
-    opacities: Any  #: [N] or [N, 1]
-    scales: Any  #: [N, 3]
-    rotations: Any  #: [N, 4]
-    covariances: Any  #: [N, 6]
-    colors: Any  #: [N, channels] or [C, N, channels]
-    sh: Any  #: [N, K, 3]
-    sh_dc: Any  #: [N, 1, 3]
-    means2d: Any  #: [C, N, 2] by the pixel position
-    means2d_abs: Any  #: [C, N, 2] sum over the pixels of absolute values
-    view: Any  #: [C, 4, 4], stored as view is
-    position: Any  #: [C, 3]
-    background: Any  #: [channels] or [C, channels]
 
 
 class Neighbors(Result):

@@ -1,26 +1,22 @@
-"""The rasterizer's arguments: packing gsc_raster_args, and the shapes that follow from it."""
+"""The rasterizer's arguments packed, and the shapes of its results."""
 
 from __future__ import annotations
 
 import math
 
-from ._abi import CONSTANTS
-from ._arrays import Names, pack_output, shape_of
-from ._call import Descriptor
+from ._arrays import allocate, pack_output, shape_of
 from ._errors import argument_error
+from ._fields import (
+    ARGS,
+    FIELDS,
+    NUMBERS,
+    OUTPUT_FIELDS,
+    OUTPUTS,
+    REQUIRED,
+    TENSORS,
+)
 
-_ARGS, OUTPUTS = Descriptor("gsc_raster_args"), Descriptor("gsc_raster_outputs")
-TENSORS = Names(_ARGS.fields[_ARGS.fields.index("view"):])
-_SMALLEST = 1.2e-38  # stands for zero where the C struct reads zero as "default"
-
-_ANTIALIAS = CONSTANTS["GSC_RASTER_ANTIALIAS"]
-_PREFILTERED = CONSTANTS["GSC_RASTER_PREFILTERED"]
-_VIEW_ROW_MAJOR = CONSTANTS["GSC_RASTER_VIEW_ROW_MAJOR"]
-_PIXEL_LAST = CONSTANTS["GSC_RASTER_PIXEL_LAST"]
-_COMPAT_3DGS = CONSTANTS["GSC_RASTER_COMPAT_3DGS"]
-DETERMINISTIC = CONSTANTS["GSC_RASTER_DETERMINISTIC"]
-_LOG_SCALES = CONSTANTS["GSC_RASTER_LOG_SCALES"]
-_LOGIT_OPACITIES = CONSTANTS["GSC_RASTER_LOGIT_OPACITIES"]
+_SH_DEGREE = FIELDS["sh_degree"].place
 
 
 def number(value, zero: float) -> float:
@@ -30,65 +26,58 @@ def number(value, zero: float) -> float:
     return zero if value == 0 else value
 
 
-def raster_fields(
-    flags=0, /,
-    means=None, opacities=None, view=None, width=0, height=0, projection=None, intrinsics=None,
-    position=None, background=None, pixel_weights=None, scales=None, rotations=None,
-    covariances=None, colors=None, sh=None, sh_dc=None, sh_degree=None, scale_modifier=None,
-    tan_fovx=None, tan_fovy=None, near_plane=None, far_plane=None, radius_clip=None, blur=None,
-    median_default=None, antialias=False, prefiltered=False, view_row_major=False,
-    pixel_last=False, compat_3dgs=False, deterministic=False, log_scales=False,
-    logit_opacities=False,
-):
-    """The fields of a gsc_raster_args in its order: (numbers, those that TENSORS names).
+def require(function, args):
+    """An error where keyword arguments of the rasterizer lack one that has no default."""
+    missing = ", ".join(repr(name) for name in REQUIRED if name not in args)
+    if missing:
+        raise TypeError(f"{function}() needs the keyword arguments {missing}")
 
-    flags: more of them, which have no argument of their own.
+
+def raster_fields(function, args, flags=0):
+    """(numbers, tensors) of keyword arguments of a function, in the order of gsc_raster_args.
+
+    flags: those that have no argument.
     """
-    if antialias:
-        flags |= _ANTIALIAS
-    if prefiltered:
-        flags |= _PREFILTERED
-    if view_row_major:
-        flags |= _VIEW_ROW_MAJOR
-    if pixel_last:
-        flags |= _PIXEL_LAST
-    if compat_3dgs:
-        flags |= _COMPAT_3DGS
-    if deterministic:
-        flags |= DETERMINISTIC
-    if log_scales:
-        flags |= _LOG_SCALES
-    if logit_opacities:
-        flags |= _LOGIT_OPACITIES
-    if sh_degree is None:
-        sh_degree = 0 if sh is None else _stored_degree(sh, sh_dc)
-    return (
-        flags, width, height, sh_degree,
-        0.0 if scale_modifier is None else number(scale_modifier, _SMALLEST),
-        tan_fovx or 0.0,
-        tan_fovy or 0.0,
-        0.0 if near_plane is None else number(near_plane, _SMALLEST),
-        0.0 if far_plane is None or far_plane == math.inf else far_plane,
-        radius_clip or 0.0,
-        0.0 if blur is None else number(blur, -1.0),
-        median_default or 0.0,
-    ), (view, projection, intrinsics, position, background, pixel_weights, means, opacities,
-        scales, rotations, covariances, colors, sh, sh_dc)
+    numbers, tensors = [0] * len(NUMBERS), [None] * len(TENSORS)
+    for name, value in args.items():
+        field = FIELDS.get(name)
+        if field is None:
+            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
+        if value is None:
+            continue
+        if field.is_tensor:
+            tensors[field.place] = value
+        elif field.flag:
+            if value:
+                flags |= field.flag
+        else:
+            numbers[field.place] = _special(field, value) if field.special else value
+    numbers[0] = flags
+    if args.get("sh_degree") is None and args.get("sh") is not None:
+        numbers[_SH_DEGREE] = _stored_degree(args["sh"], args.get("sh_dc"))
+    return numbers, tensors
+
+
+def _special(field, value):
+    try:
+        return field.special.get(value, value)
+    except TypeError:  # no number, which packing will say
+        return value
 
 
 def add_flags(numbers, flags):
     """The same numbers with more flags."""
-    return numbers[0] | flags, *numbers[1:]
+    return [numbers[0] | flags, *numbers[1:]]
 
 
 def pack_fields(block, numbers, tensors):
     """The address of a gsc_raster_args; after begin()."""
-    return block.arrays.pack_fields(block, _ARGS, numbers, TENSORS, tensors)
+    return block.arrays.pack_fields(block, ARGS, numbers, TENSORS, tensors)
 
 
 def pack_frame(block, numbers, tensors, outputs):
     """The same, and the address of a gsc_raster_outputs: see Arrays.pack_frame."""
-    return block.arrays.pack_frame(block, _ARGS, numbers, TENSORS, tensors, OUTPUTS, outputs)
+    return block.arrays.pack_frame(block, ARGS, numbers, TENSORS, tensors, OUTPUTS, outputs)
 
 
 def _stored_degree(sh, sh_dc):
@@ -98,31 +87,19 @@ def _stored_degree(sh, sh_dc):
     return min(max(math.isqrt(stored) - 1, 0), 4)
 
 
-# Output: dtype (None: as the means), and its last dimensions.
-_PIXEL = {name: None for name in ("color", "alpha", "depth", "inv_depth", "median_depth")}
-_GAUSSIAN = {
-    "radii": ("int32", ()),
-    "means2d": (None, (2,)),
-    "depths": (None, ()),
-    "conics": (None, (3,)),
-    "opacities": (None, ()),
-    "touched": ("int32", ()),
-    "weight_sum": (None, ()),
-    "weight_count": ("int32", ()),
-    "weight_blend": (None, ()),
-    "weight_distance": (None, ()),
-}
-OUTPUT_NAMES = (*_PIXEL, *_GAUSSIAN)
-
-
 class Frame:
-    """Sizes of one call's images and lists, as far as the shapes of its inputs tell them."""
+    """Sizes of one call's images and lists, as far as they follow from its inputs' shapes."""
 
-    __slots__ = ("view", "means", "colors", "width", "height", "pixel_last")
+    __slots__ = ("lead", "gaussians", "colors", "width", "height", "pixel_last")
 
-    def __init__(self, view, means, colors, width, height, pixel_last):
-        self.view, self.means, self.colors = view, means, colors
-        self.width, self.height, self.pixel_last = width, height, pixel_last
+    def __init__(self, view, means, colors=None, width=0, height=0, pixel_last=False):
+        """Attributes: lead: (C,), or () where the view has no such dimension.  gaussians: N."""
+        shape = array_shape(view)
+        self.lead = tuple(shape[:1]) if len(shape) == 3 else ()
+        shape = shape_of(means)
+        self.gaussians = shape[0] if shape else 0
+        self.colors, self.width, self.height = colors, width, height
+        self.pixel_last = pixel_last
 
     @classmethod
     def of(cls, args):
@@ -130,39 +107,27 @@ class Frame:
         return cls(args.get("view"), args.get("means"), args.get("colors"), args["width"],
                    args["height"], args.get("pixel_last", False))
 
-    @property
-    def lead(self):
-        """(C,), or () where the view has no such dimension."""
-        shape = getattr(self.view, "shape", None)
-        if shape is None:
-            shape = _list_shape(self.view)
-        return tuple(shape[:1]) if len(shape) == 3 else ()
-
-    @property
-    def gaussians(self):
-        """N."""
-        shape = shape_of(self.means)
-        return shape[0] if shape else 0
-
     def output(self, name):
         """(dtype or None, shape) of one output."""
-        lead = self.lead
-        if name in _GAUSSIAN:
-            dtype, tail = _GAUSSIAN[name]
-            return dtype, (*lead, self.gaussians, *tail)
+        field = OUTPUT_FIELDS[name]
+        if field.tail is not None:
+            return field.dtype, (*self.lead, self.gaussians, *field.tail)
         height, width = self.height, self.width
-        if height < 0 or width < 0:  # which is the library's to refuse
+        if height < 0 or width < 0:  # which the library refuses
             height = width = 0
         if name != "color":
-            return None, (*lead, height, width)
+            return None, (*self.lead, height, width)
         shape = () if self.colors is None else shape_of(self.colors)
         channels = shape[-1] if shape else 3
         if self.pixel_last:
-            return None, (*lead, height, width, channels)
-        return None, (*lead, channels, height, width)
+            return None, (*self.lead, height, width, channels)
+        return None, (*self.lead, channels, height, width)
 
 
-def _list_shape(value):
+def array_shape(value):
+    """The shape of an array, or of nested lists."""
+    if not isinstance(value, (list, tuple)):
+        return shape_of(value)
     shape = []
     while isinstance(value, (list, tuple)):
         shape.append(len(value))
@@ -170,25 +135,35 @@ def _list_shape(value):
     return tuple(shape)
 
 
-def make_outputs(block, arrays, like, names, out, known, output):
+def make_outputs(block, argument, names, out, known, output=None):
     """Packs the arrays that are asked for, the caller's or new ones.
 
+    argument: the one that has the names.  known: all names.  output: function of one that
+    returns (dtype or None, shape); by default known is a dictionary of that.
     Returns ({name: array} in the order asked, {name: address}).
     """
     values, addresses = {}, {}
+    output = output or known.__getitem__
     if isinstance(names, str):
         names = (names,)
-    if out:
-        names = (*names, *[name for name in out if name not in names])
     for name in names:
         if name not in known:
-            raise argument_error("INVALID_ARGUMENT", f"no {name!r} among {', '.join(known)}")
+            raise argument_error("INVALID_ARGUMENT", f"{argument} has {name!r}, expected any of "
+                                                     f"{', '.join(known)}")
+    if out:
+        for name in out:
+            if name not in known:
+                raise argument_error("INVALID_ARGUMENT", f"out has {name!r}, expected any of "
+                                                         f"{', '.join(known)}")
+        names = (*names, *[name for name in out if name not in names])
+    for name in names:
         given = out.get(name) if out else None
         if given is None:
             dtype, shape = output(name)
             if dtype is None:
                 dtype = "float64" if block.double else "float32"
-            given = arrays.empty(shape, dtype, like)
+            given = allocate(f"{name} {list(shape)}", block.arrays.empty, shape, dtype,
+                             block.device)
         values[name] = given
         addresses[name] = pack_output(block, given, name)
     return values, addresses

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from operator import attrgetter
 
-from ._arrays import CPU, CUDA, POSITION, STRIDED, Arrays, adapters, by_columns, must_be_dense
+from ._arrays import CPU, CUDA, STRIDED, Arrays, adapters, by_columns, must_be_dense
 from ._call import DLTENSOR, POINTER, device_word, dtype_word
-from ._dlpack import capsule_of, exchange_functions, view_function, views_function
+from ._dlpack import Lender, capsule_of, exchange_functions, view_function, views_function
 from ._errors import argument_error
+from ._fields import MATRICES
 
 
 _NO_MEMORY = (RuntimeError, TypeError, BufferError)  # what a tensor without any raises
@@ -16,10 +17,11 @@ _BY_COLUMNS = (1, 4)  # strides of one matrix; the library looks at the shape
 
 def _reads_strides(name, tensor):
     """Whether the library reads an input that is not dense where it is."""
-    if name not in STRIDED:
+    how = STRIDED.get(name)
+    if how is None:
         return False
     strides = tensor.stride()
-    return strides == _BY_COLUMNS or name == POSITION or by_columns(tensor.shape, strides)
+    return how == "any" or strides == _BY_COLUMNS or by_columns(tensor.shape, strides)
 
 
 class TorchArrays(Arrays):
@@ -37,10 +39,14 @@ class TorchArrays(Arrays):
         self.dtypes = {name: getattr(torch, name)
                        for name in ("float32", "float64", "int32", "int64", "uint8", "bool")}
         cpu = torch.device("cpu")
-        self._devices, self._words = {cpu: (CPU, 0)}, {}
+        self._devices, self._places, self._words = {cpu: (CPU, 0)}, {(CPU, 0): cpu}, {}
         self._records, self._empty, self._uint8 = torch.is_grad_enabled, torch.empty, torch.uint8
         self._requires_grad = attrgetter("requires_grad")
+        self.memory_error = torch.cuda.OutOfMemoryError
         self.allocate, address = exchange_functions(torch.Tensor)
+        if self.allocate is None:
+            lender = Lender(self.bytes)
+            self.allocate, self.take = lender.address, lender.take
         self._view = address and view_function(address)
         self._views = address and views_function(address)
         self._raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
@@ -142,14 +148,14 @@ class TorchArrays(Arrays):
         come first; whether they require gradients is for the caller to ask."""
         views = block.base + block.reserve(count * DLTENSOR.size + POINTER.size)
         strided = views + count * DLTENSOR.size
-        if self._views(count, names.matrices, objects, views, strided):
+        if self._views(count, MATRICES, objects, views, strided):
             raise BufferError("a tensor has no view")
         strided, = POINTER.unpack_from(block.memory, strided - block.base)
         while strided:
             place = strided.bit_length() - 1
             name, value = names[place], values[place]
             # What is still to be negated is part of a complex tensor, and so among these.
-            if value.is_neg() or name != POSITION:
+            if value.is_neg() or STRIDED.get(name) != "any":
                 value = value.detach()
                 block.keep.append(value)  # whose shape the view borrows
                 POINTER.pack_into(block.memory, objects - block.base + POINTER.size * place,
@@ -168,21 +174,29 @@ class TorchArrays(Arrays):
     def is_transposed(self, tensor):
         return not tensor.is_contiguous() and by_columns(tensor.shape, tensor.stride())
 
-    def empty(self, shape, dtype, like):
+    def empty(self, shape, dtype, device):
         if len(shape) == 0:
-            return self._empty((), dtype=self.dtypes[dtype], device=like.device)
-        return self._empty(*shape, dtype=self.dtypes[dtype], device=like.device)  # faster
+            return self._empty((), dtype=self.dtypes[dtype], device=self._place(device))
+        return self._empty(*shape, dtype=self.dtypes[dtype], device=self._place(device))  # faster
 
-    def bytes(self, size, like):
-        if like.is_cuda:  # whose allocator aligns to 512
-            memory = self._empty(size, dtype=self._uint8, device=like.device)
+    def bytes(self, size, device):
+        place = self._place(device)
+        if device[0] == CUDA:  # whose allocator aligns to 512
+            memory = self._empty(size, dtype=self._uint8, device=place)
             address = memory.data_ptr()
             if not address % 256:
                 return memory, address
-        memory = self._empty(size + 255, dtype=self._uint8, device=like.device)
+        memory = self._empty(size + 255, dtype=self._uint8, device=place)
         address = memory.data_ptr()
         start = -address % 256
         return memory.narrow(0, start, size), address + start
+
+    def _place(self, device):
+        """The torch.device of a DLDevice."""
+        found = self._places.get(device)
+        if found is None:
+            found = self._places[device] = self.torch.device("cuda", device[1])
+        return found
 
     def take(self, tensor):
         return self.torch.from_dlpack(capsule_of(tensor))

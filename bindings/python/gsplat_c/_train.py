@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 from ._abi import CONSTANTS
-from ._arrays import Packed, convert, pack, pack_image, pack_output, shape_of
+from ._arrays import Packed, convert, pack, pack_output, shape_of
 from ._call import Descriptor, call
 from ._context import begin
 from ._errors import argument_error
+from ._fields import GRAD_NAMES, GRADS, OUTPUT_NAMES, OUTPUTS, RasterGrads, RasterOutputs
 from ._lib import check, lib
-from ._ops import _LOSS, _VALID, _window
-from ._raster import _GRADS, GRAD2D_NDC, GRAD_NAMES, _grad_shape, _need
-from ._result import RasterGrads, RasterOutputs, TrainStep
-from ._scene import (
-    _SMALLEST,
-    OUTPUT_NAMES,
-    OUTPUTS,
-    Frame,
-    make_outputs,
-    number,
-    pack_fields,
-    raster_fields,
-)
+from ._ops import LOSS_DEFAULTS, check_group, fill, group_numbers, pack_loss
+from ._raster import GRAD2D_NDC, grad_shape
+from ._result import TrainStep
+from ._scene import Frame, make_outputs, pack_fields, raster_fields, require
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,13 +20,13 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from ._types import Array, Out, RasterArgs, TrainGroup
+    from ._types import Array, Out, TrainArgs, TrainGroup
 
 _TRAIN = Descriptor("gsc_train_args")
 _GROUP = Descriptor("gsc_train_group")
 _PARAMETERS = {name[len("GSC_PARAMETER_"):].lower(): value for name, value in CONSTANTS.items()
                if name.startswith("GSC_PARAMETER_")}
-_KEYS = frozenset(name for name in _GROUP.fields if name not in ("parameter", "reserved"))
+_KEYS = tuple(name for name in _GROUP.fields if name not in ("parameter", "reserved"))
 _DECOUPLED = CONSTANTS["GSC_TRAIN_DECOUPLED"]
 _ALL_ROWS = CONSTANTS["GSC_TRAIN_ALL_ROWS"]
 
@@ -44,15 +36,7 @@ def train_step(
     target: Array,
     groups: Mapping[str, TrainGroup],
     mask: Array | None = None,
-    l1_weight: float = 0.8,
-    l2_weight: float = 0.0,
-    ssim_weight: float = 0.2,
     grad_scale: float = 1.0,
-    window: int | None = None,
-    sigma: float | None = None,
-    c1: float | None = None,
-    c2: float | None = None,
-    valid: bool = False,
     decoupled: bool = False,
     all_rows: bool = False,
     parts: bool = False,
@@ -65,7 +49,7 @@ def train_step(
     out: Out | None = None,
     out_grads: Out | None = None,
     stream: int | None = None,
-    **args: Unpack[RasterArgs],
+    **args: Unpack[TrainArgs],
 ) -> TrainStep:
     """Forward, image loss, backward and Adam for one camera, in place, in one call.
 
@@ -102,42 +86,40 @@ def train_step(
     Returns:
         TrainStep: loss [], parts [3], outputs, grads.
     """
-    _need(args, "train_step")
+    scene: dict = dict(args)
+    loss_args = {name: scene.pop(name) for name in LOSS_DEFAULTS if name in scene}
+    loss_args = fill("train_step", loss_args, LOSS_DEFAULTS)
+    require("train_step", scene)
     with call("train_step") as block:
-        like = args["means"]
-        arrays, _, handle = begin(block, like, "means", stream)
-        written = {name: _pack_parameter(block, args[name], name) for name in groups
-                   if name in _PARAMETERS and args.get(name) is not None}
+        begin(block, scene["means"], "means", stream)
+        frame = Frame.of(scene)
+        written = {name: _pack_parameter(block, scene[name], name) for name in groups
+                   if name in _PARAMETERS and scene.get(name) is not None}
         count, packed_groups = _pack_groups(block, groups)
-        raster = pack_fields(block, *raster_fields(GRAD2D_NDC if grad2d_ndc else 0,
-                                                   **{**args, **written}))
-        losses, loss_out = ["loss", "parts"] if parts else ["loss"], dict(out or {})
+        raster = pack_fields(block, *raster_fields("train_step", {**scene, **written},
+                                                   GRAD2D_NDC if grad2d_ndc else 0))
+        loss_out = dict(out or {})
         raster_out = {name: loss_out.pop(name) for name in list(loss_out) if name in OUTPUT_NAMES}
-        drawn, drawn_at = make_outputs(block, arrays, like, outputs, raster_out, OUTPUT_NAMES,
-                                       Frame.of(args).output)
-        losses, losses_at = make_outputs(
-            block, arrays, like, losses, loss_out, ("loss", "parts"),
-            lambda name: (None, () if name == "loss" else (3,)))
-        grads, grads_at = make_outputs(block, arrays, like, wrt, out_grads, GRAD_NAMES,
-                                       lambda name: (None, _grad_shape(args, name)))
+        images, images_at = make_outputs(block, "outputs", outputs, raster_out, OUTPUT_NAMES,
+                                         frame.output)
+        losses, losses_at = make_outputs(block, "parts", ("loss", "parts") if parts else ("loss",),
+                                         loss_out, {"loss": (None, ()), "parts": (None, (3,))})
+        grads, grads_at = make_outputs(block, "wrt", wrt, out_grads, GRAD_NAMES,
+                                       lambda name: (None, grad_shape(scene, name)))
         for name, value in (("alpha", grad_alpha), ("depth", grad_depth),
                             ("inv_depth", grad_inv_depth)):
             if value is not None:
                 grads_at[name] = pack(block, value, f"grad_{name}")
-        loss = _LOSS.pack(block, _VALID if valid else 0, *_window(window, sigma),
-                          number(c1, _SMALLEST), number(c2, _SMALLEST), l1_weight, l2_weight,
-                          ssim_weight, number(grad_scale, _SMALLEST), 0, 0,
-                          pack_image(block, target, "target"), pack_image(block, mask, "mask"),
-                          losses_at["loss"], losses_at.get("parts", 0), 0)
+        loss = pack_loss(block, target, mask, grad_scale, loss_args, losses_at)
         flags = (_DECOUPLED if decoupled else 0) | (_ALL_ROWS if all_rows else 0)
         packed = _TRAIN.pack(block, flags, count, packed_groups, _GROUP.size, raster, loss,
-                             OUTPUTS.pack_named(block, drawn_at),
-                             _GRADS.pack_named(block, grads_at), 0, 0)
-        check(lib.gsc_train_step(handle, packed, block.stream))
-        losses = convert(arrays, losses, like, loss_out)
+                             OUTPUTS.pack_named(block, images_at),
+                             GRADS.pack_named(block, grads_at), 0, 0)
+        check(lib.gsc_train_step(block.context, packed, block.stream))
+        losses = convert(block, losses, loss_out)
         return TrainStep(losses["loss"], losses.get("parts"),
-                         RasterOutputs(convert(arrays, drawn, like, raster_out)),
-                         RasterGrads(convert(arrays, grads, like, out_grads)))
+                         RasterOutputs(convert(block, images, raster_out)),
+                         RasterGrads(convert(block, grads, out_grads)))
 
 
 def _pack_parameter(block, value, name):
@@ -151,17 +133,12 @@ def _pack_groups(block, groups):
         if name not in _PARAMETERS:
             raise argument_error("INVALID_ARGUMENT",
                                  f"groups has {name!r}, expected any of {', '.join(_PARAMETERS)}")
-        unknown = [key for key in group if key not in _KEYS]
-        missing = [key for key in ("moment1", "moment2", "lr") if key not in group]
-        if unknown or missing:
-            word, keys = ("unknown", unknown) if unknown else ("missing", missing)
-            raise argument_error("INVALID_ARGUMENT", f"groups[{name!r}] has {word} {keys[0]!r}")
+        check_group(f"groups[{name!r}]", group, ("moment1", "moment2", "lr"), _KEYS)
         tensors.append((pack_output(block, group["moment1"], f"moment1 of {name}"),
                         pack_output(block, group["moment2"], f"moment2 of {name}")))
     # The groups follow each other without a gap: nothing else is packed in between.
-    packed = [_GROUP.pack_plain(block, *two, _PARAMETERS[name], group["lr"],
-                                number(group.get("beta1"), -1.0), number(group.get("beta2"), -1.0),
-                                number(group.get("epsilon"), -1.0),
-                                group.get("weight_decay", 0.0), group.get("step", 0), 0)
-              for two, (name, group) in zip(tensors, groups.items())]
+    packed = []
+    for two, (name, group) in zip(tensors, groups.items()):
+        lr, *numbers = group_numbers(group)
+        packed.append(_GROUP.pack_plain(block, *two, _PARAMETERS[name], lr, *numbers, 0))
     return len(packed), packed[0] if packed else 0

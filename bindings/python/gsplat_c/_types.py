@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Protocol, Sequence, TypedDict, Union
 
+from ._fields import RasterArgs
+
 
 class SupportsDLPack(Protocol):
     """An array of any framework that speaks DLPack."""
@@ -19,45 +21,26 @@ CameraArray = Union[SupportsDLPack, Sequence[Any]]
 Out = Mapping[str, SupportsDLPack]
 
 
-class _RequiredArgs(TypedDict):
-    means: Array
-    opacities: Array
-    view: CameraArray
-    width: int
-    height: int
+class SsimArgs(TypedDict, total=False):
+    """Which structural similarity, as keyword arguments of ``gsplat_c.ssim``."""
+
+    window: int | None
+    sigma: float | None
+    c1: float | None
+    c2: float | None
+    valid: bool
 
 
-class RasterArgs(_RequiredArgs, total=False):
-    """The scene and the cameras, as keyword arguments of ``gsplat_c.rasterize``."""
+class LossArgs(SsimArgs, total=False):
+    """Which loss, as keyword arguments of ``gsplat_c.image_loss``."""
 
-    projection: CameraArray | None
-    intrinsics: CameraArray | None
-    position: CameraArray | None
-    background: CameraArray | None
-    pixel_weights: Array | None
-    scales: Array | None
-    rotations: Array | None
-    covariances: Array | None
-    colors: Array | None
-    sh: Array | None
-    sh_dc: Array | None
-    sh_degree: int | None
-    scale_modifier: float | None
-    tan_fovx: float | None
-    tan_fovy: float | None
-    near_plane: float | None
-    far_plane: float | None
-    radius_clip: float | None
-    blur: float | None
-    median_default: float | None
-    antialias: bool
-    prefiltered: bool
-    view_row_major: bool
-    pixel_last: bool
-    compat_3dgs: bool
-    deterministic: bool
-    log_scales: bool
-    logit_opacities: bool
+    l1_weight: float
+    l2_weight: float
+    ssim_weight: float
+
+
+class TrainArgs(RasterArgs, LossArgs):
+    """The scene, the camera and the loss, as keyword arguments of ``gsplat_c.train_step``."""
 
 
 class AdamGroup(TypedDict, total=False):

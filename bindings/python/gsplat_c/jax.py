@@ -15,7 +15,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import _ops, _raster
-from ._result import Neighbors, RasterGrads, RasterOutputs
+from ._fields import (
+    CONSTANT,
+    DIFFERENTIABLE,
+    SINKS,
+    TENSORS,
+    RasterGrads,
+    RasterOutputs,
+    documented,
+)
+from ._result import Neighbors
 from ._scene import Frame
 
 TYPE_CHECKING = False
@@ -24,15 +33,9 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from ._types import RasterArgs
+    from ._fields import RasterArgs
 
 __all__ = ["image_loss", "knn", "rasterize", "ssim"]
-
-_INPUTS = ("means", "opacities", "scales", "rotations", "covariances", "colors", "sh", "sh_dc",
-           "view", "position", "background")
-_CONSTANT = ("projection", "intrinsics", "pixel_weights")
-_DIFFERENTIABLE = ("color", "alpha", "depth", "inv_depth")
-_SINKS = ("means2d", "means2d_abs")
 
 # Before 0.4.34 one after the other was the only way.
 _VMAP = {} if tuple(map(int, jax.__version__.split(".")[:3])) < (0, 4, 34) else {
@@ -93,7 +96,7 @@ def _rasterize(static, arrays):
         shapes[name] = jax.ShapeDtypeStruct(shape, means.dtype if dtype is None else dtype)
 
     def run(values):
-        values = {name: value for name, value in values.items() if name not in _SINKS}
+        values = {name: value for name, value in values.items() if name not in SINKS}
         return _raster.rasterize(outputs=outputs, **values, **options).asdict()
 
     return _call(run, shapes, arrays)
@@ -109,18 +112,18 @@ def _rasterize_backward(static, saved, grads):
     arrays, wrt = saved
     options = dict(static[1])
     ndc = options.pop("grad2d_ndc", False)
-    constant = [name for name in wrt if name in _CONSTANT]
+    constant = [name for name in wrt if name in CONSTANT]
     if constant:
         raise ValueError(f"rasterize: {constant[0]} is differentiated, but has no gradient: use "
                          "jax.lax.stop_gradient")
     names = tuple(wrt)
-    upstream = {name: grad for name, grad in _upstream(grads).items() if name in _DIFFERENTIABLE}
+    upstream = {name: grad for name, grad in _upstream(grads).items() if name in DIFFERENTIABLE}
     if not upstream or not names:
         return (dict.fromkeys(arrays),)
 
     def run(values, upstream):
         out = {name: np.empty(values.pop(name).shape, values["means"].dtype)
-               for name in _SINKS if name in values}
+               for name in SINKS if name in values}
         _, state = _raster.rasterize_forward(**values, **options)
         return _raster.rasterize_backward(
             state, wrt=names, out={name: out[name] for name in out if name in names},
@@ -134,6 +137,7 @@ def _rasterize_backward(static, saved, grads):
 _rasterize.defvjp(_rasterize_forward, _rasterize_backward, symbolic_zeros=True)
 
 
+@documented
 def rasterize(
     *,
     outputs: Sequence[str] = ("color",),
@@ -144,9 +148,7 @@ def rasterize(
 ) -> RasterOutputs:
     """``gsplat_c.rasterize`` with gradients.
 
-    Differentiable are the outputs color, alpha, depth and inv_depth, by means,
-    opacities, scales, rotations, covariances, colors, sh, sh_dc, view, position and
-    background, each [shape] as in ``gsplat_c.rasterize``.
+    Gradients flow from {images} to {inputs}, all as in ``gsplat_c.rasterize``.
 
     Args:
         outputs: names of the results wanted, see RasterOutputs.
@@ -161,9 +163,9 @@ def rasterize(
     """
     outputs = (outputs,) if isinstance(outputs, str) else tuple(outputs)
     options: dict[str, Any] = dict(args)
-    arrays = {name: options.pop(name, None) for name in (*_INPUTS, *_CONSTANT)}
+    arrays = {name: options.pop(name, None) for name in TENSORS}
     arrays = {name: value for name, value in arrays.items() if value is not None}
-    sinks = {name: value for name, value in zip(_SINKS, (means2d, means2d_abs))
+    sinks = {name: value for name, value in zip(SINKS, (means2d, means2d_abs))
              if value is not None}
     if not _traced(*arrays.values(), *sinks.values()):
         return _raster.rasterize(outputs=outputs, **arrays, **options)
@@ -179,7 +181,7 @@ def rasterize(
 def _ssim(static, arrays):
     kind, options = static
     image = arrays["image"]
-    shape = () if kind == "mean" else _ops._map_shape(
+    shape = () if kind == "mean" else _ops.map_shape(
         image, dict(options)["window"], dict(options)["valid"])
 
     def run(values):

@@ -208,7 +208,8 @@ def test_wrong_requests():
     _, saved = gsplat_c.rasterize_forward(**args)
     weight = np.zeros((3, 28, 40), np.float32)
     for options, text in [
-        ({"wrt": ("sh",)}, "'sh', which is not an input"), ({"wrt": ("radii",)}, "no 'radii'"),
+        ({"wrt": ("sh",)}, "'sh', which is not an input"),
+        ({"wrt": ("radii",)}, "wrt has 'radii', expected any of means, opacities"),
         ({"wrt": ("means",), "grad_color": weight[:2]}, "color"),
         ({"wrt": ("means",), "grad_color": np.float64(weight)}, "color"),
         ({"wrt": (), "out": {"means": np.zeros((5, 3), np.float32)}}, "means"),

@@ -79,7 +79,7 @@ def test_views(fake):
 
 def test_memory_and_streams_of_the_arrays_device(fake):
     arrays, like = CupyArrays(fake), FakeArray(np.zeros(1, np.float32), device=1)
-    made = arrays.empty((2, 3), "float32", like)
+    made = arrays.empty((2, 3), "float32", arrays.device(like))
     assert made.device.id == 1 and made.shape == (2, 3) and fake.made == [1]
     assert arrays.device(like) == (2, 1)
     assert arrays.stream((2, 0)) == 100 and arrays.stream((2, 1)) == 101

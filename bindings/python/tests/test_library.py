@@ -121,7 +121,7 @@ def test_absent_device_is_no_device():
     if gsplat_c.device_count("cuda"):
         pytest.skip("there is a GPU")
     # A library without CUDA code says that it is unsupported, one with it that there is no GPU.
-    with pytest.raises((gsplat_c.NoDevice, gsplat_c.UnsupportedError), match="context_create"):
+    with pytest.raises((gsplat_c.NoDevice, gsplat_c.UnsupportedError), match="^limits: "):
         gsplat_c.limits("cuda")
     with pytest.raises(ValueError, match="'tpu'"):
         gsplat_c.device_count("tpu")

@@ -7,7 +7,8 @@ import pytest
 
 import gsplat_c
 import reference
-from gsplat_c import _raster, _scene
+from gsplat_c import _fields, _scene
+from gsplat_c._abi import CONSTANTS, STRUCTS
 from scenes import cloud, one_splat
 
 PIXELS = ("color", "alpha", "depth", "inv_depth", "median_depth")
@@ -263,19 +264,32 @@ def test_mark_visible():
     np.testing.assert_array_equal(rows, both[0])
 
 
-def test_every_argument_reaches_its_field(monkeypatch):
-    signature = inspect.signature(_scene.raster_fields)
-    seen = {}
+@pytest.mark.parametrize("name", _fields.FIELDS)
+def test_every_argument_reaches_its_field(name):
+    """In the struct as the header declares it; a switch sets the flag of its name."""
+    field, value = _fields.FIELDS[name], object() if _fields.FIELDS[name].is_tensor else 7
+    numbers, tensors = _scene.raster_fields("rasterize", {name: value})
+    if field.flag:
+        assert CONSTANTS[f"GSC_RASTER_{name.upper()}"] == numbers[0] and not any(tensors)
+        return
+    struct = [*zip(_fields.NUMBERS, numbers), *zip(_fields.TENSORS, tensors)]
+    assert [name for name, _ in struct] == list(STRUCTS["gsc_raster_args"][2])[1:]
+    assert [(key, found) for key, found in struct if found] == [(name, value)]
 
-    def spy(*args):
-        seen.update(signature.bind(*args).arguments)
-        return raster_fields(*args)
 
-    raster_fields = _scene.raster_fields
-    monkeypatch.setattr(_raster, "raster_fields", spy)
-    names = [name for name in inspect.signature(gsplat_c.rasterize).parameters
-             if name not in ("means", "outputs", "out", "stream")]
-    values = {name: object() for name in names}
-    with pytest.raises(gsplat_c.ArgumentError):
-        gsplat_c.rasterize(means=cloud()["means"], **values)
-    assert {name: seen[name] for name in names} == values
+def test_defaults_and_what_stands_for_them():
+    cases = {"near_plane": (0, 1.2e-38), "scale_modifier": (0.0, 1.2e-38), "blur": (0, -1.0),
+             "far_plane": (float("inf"), 0.0)}
+    for name, (value, packed) in cases.items():
+        place = _fields.NUMBERS.index(name)
+        assert _scene.raster_fields("rasterize", {name: value})[0][place] == packed
+        assert _scene.raster_fields("rasterize", {name: None})[0][place] == 0
+        assert _scene.raster_fields("rasterize", {name: 0.5})[0][place] == 0.5
+
+
+def test_every_argument_and_result_is_documented():
+    for name in _fields.FIELDS:
+        assert f"\n        {name}: " in gsplat_c.rasterize.__doc__
+    for name in _fields.OUTPUT_FIELDS:
+        assert f"\n        {name}: " in gsplat_c.RasterOutputs.__doc__
+    assert tuple(_fields.OUTPUT_FIELDS) == tuple(STRUCTS["gsc_raster_outputs"][2])[1:]

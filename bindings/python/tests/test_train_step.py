@@ -162,7 +162,7 @@ def test_refusals():
     with pytest.raises(gsplat_c.UnsupportedError, match="view has 2 cameras, expected 1"):
         step({}, view=np.stack([side.args["view"]] * 2),
              intrinsics=np.stack([side.args["intrinsics"]] * 2))
-    with pytest.raises(TypeError, match="needs the keyword argument 'view'"):
+    with pytest.raises(TypeError, match="needs the keyword arguments 'opacities', 'view'"):
         gsplat_c.train_step(target=side.target, groups={}, means=side.args["means"])
 
 

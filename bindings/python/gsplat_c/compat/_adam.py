@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from .. import _ops
-from .._errors import argument_error
+from .._errors import argument_error, calling
 
 _BETAS = (0.9, 0.999)  # whatever the group says
 
@@ -19,11 +19,11 @@ def _row_views(tensor, rows):
 def adam_update(param, grad, exp_avg, exp_avg_sq, visible, lr, b1, b2, eps, N, M):  # noqa: N803
     """One step, in place, of the rows [N, M] of a parameter that ``visible`` (bool [N]) names."""
     if visible.dtype is not torch.bool:
-        raise argument_error("DTYPE", f"adamUpdate: visible has dtype {visible.dtype}, expected "
-                                      "torch.bool")
+        raise argument_error("DTYPE", f"visible has dtype {visible.dtype}, expected torch.bool",
+                             "adamUpdate")
     if visible.numel() != N or param.numel() != N * M:
-        raise argument_error("SHAPE", f"adamUpdate: visible has {visible.numel()} and param "
-                             f"{param.numel()} elements, expected {N} and {N} x {M}")
+        raise argument_error("SHAPE", f"visible has {visible.numel()} and param {param.numel()} "
+                             f"elements, expected {N} and {N} x {M}", "adamUpdate")
     if not param.numel():
         return
     targets = (param, exp_avg, exp_avg_sq)
@@ -31,7 +31,8 @@ def adam_update(param, grad, exp_avg, exp_avg_sq, visible, lr, b1, b2, eps, N, M
     group = {"parameter": views[0][0], "gradient": grad.detach().reshape(N, -1),
              "moment1": views[1][0], "moment2": views[2][0], "lr": float(lr), "beta1": b1,
              "beta2": b2, "epsilon": eps}
-    _ops.adam_step([group], visible=visible.reshape(-1))
+    with calling("adamUpdate"):
+        _ops.adam_step([group], visible=visible.reshape(-1))
     with torch.no_grad():
         for target, (view, copied) in zip(targets, views):
             if copied:

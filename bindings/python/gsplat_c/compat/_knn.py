@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 
 from .. import _ops
-from ._render import check_float
+from .._errors import calling
+from ._frame import check_float
 
 _NEIGHBORS = 3
 _UNFILLED = torch.finfo(torch.float32).max  # the distance that stands for a missing neighbour
@@ -18,8 +19,9 @@ def distCUDA2(points):  # noqa: N802
     A duplicate is a neighbour at distance 0.  With three points the missing neighbour
     counts as the largest float, with fewer the result is infinite.
     """
-    check_float("distCUDA2", "points", points)
-    mean = _ops.knn(points, _NEIGHBORS, outputs=("mean2",)).mean2
+    with calling("distCUDA2"):
+        check_float("points", points)
+        mean = _ops.knn(points, _NEIGHBORS, outputs=("mean2",)).mean2
     missing = _NEIGHBORS + 1 - points.shape[0]
     if missing > 0:
         mean.fill_(_UNFILLED / _NEIGHBORS if missing == 1 else float("inf"))

@@ -9,11 +9,16 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from .. import _raster
-from . import _render
+from .._errors import calling
+from .._forward import SavedRaster
+from . import _frame
+from ._module import LazyModule
 from ._settings import variant_of
-from ._variants import OUTPUTS, PLAIN, POSED, SPLIT, raw_arguments
+from ._variants import OUTPUTS, PLAIN, POSED, SPLIT, USER_NAMES, raw_arguments
 
 _MODULE = "diff_gaussian_rasterization"
+_CALLING = {name: calling(name, USER_NAMES) for name in (
+    "GaussianRasterizer", "rasterize_gaussians")}
 _SINKS = ("means2D", "theta", "rho")  # their values are not read
 
 
@@ -24,13 +29,13 @@ def cpu_deep_copy_tuple(input_tuple):
 
 
 class Frame:
-    """A frame that is drawn, before it is in the graph: the device has work earlier so."""
+    """A frame that is rasterized, before it is in the graph: so the device has work earlier."""
 
     __slots__ = ("variant", "settings", "names", "results", "drawn")
 
     def __init__(self, variant, settings, names, tensors):
         self.variant, self.settings, self.names = variant, settings, names
-        self.results, self.drawn = _draw(variant, settings, names, tensors, True)
+        self.results, self.drawn = _forward(variant, settings, names, tensors, True)
 
 
 def make_function(variant):
@@ -46,7 +51,8 @@ def make_function(variant):
             *tensors, frame = arguments
             if type(frame) is not Frame:
                 chosen = variant or variant_of(frame)
-                frame = Frame(chosen, frame, _input_names(chosen, len(tensors)), tensors)
+                with _CALLING["rasterize_gaussians"]:
+                    frame = Frame(chosen, frame, _input_names(chosen, len(tensors)), tensors)
             _keep(ctx, frame, tensors)
             returns, results = frame.variant.returns, frame.results
             ctx.mark_non_differentiable(*(results[name] for name in returns
@@ -57,7 +63,8 @@ def make_function(variant):
         @once_differentiable
         def backward(ctx, *grads):
             wanted = [name for name, need in zip(ctx.shapes, ctx.needs_input_grad) if need]
-            found = _gradients(ctx, grads, wanted)
+            with _CALLING["rasterize_gaussians"]:
+                found = _gradients(ctx, grads, wanted)
             return (*(found.get(name) for name in ctx.shapes), None)
 
     _RasterizeGaussians.__module__ = _MODULE
@@ -85,7 +92,7 @@ def _keep(ctx, frame, tensors):
     if drawn is None:  # no Gaussian, nothing ran
         return
     saved = drawn.saved
-    ctx.save_for_backward(saved.state, saved.intersections, *drawn.scene)
+    ctx.save_for_backward(saved.state, saved.lists, *drawn.scene)
     ctx.drawn = (drawn.numbers, drawn.camera, frame.names)
     ctx.info = saved.info
 
@@ -94,12 +101,12 @@ def _gradients(ctx, grads, wanted):
     """Gradients by input name of a node's saved frame."""
     if ctx.drawn is None:
         return {name: torch.zeros(ctx.shapes[name], device=ctx.device) for name in wanted}
-    state, intersections, *scene = ctx.saved_tensors
+    state, lists, *scene = ctx.saved_tensors
     upstream = {OUTPUTS[name].source: grad for name, grad in zip(ctx.variant.returns, grads)
                 if OUTPUTS[name].differentiable}
-    drawn = _render.Drawn(_raster.SavedRaster(state, intersections, ctx.info), *ctx.drawn, scene)
+    drawn = _frame.Drawn(SavedRaster(state, lists, ctx.info), *ctx.drawn, scene)
     try:
-        found = _render.backward(drawn, upstream, ctx.shapes, wanted)
+        found = _frame.backward(drawn, upstream, ctx.shapes, wanted)
         _synchronize(ctx.settings, ctx.device)
         return found
     except Exception:
@@ -110,9 +117,9 @@ def _gradients(ctx, grads, wanted):
         raise
 
 
-def _draw(variant, settings, names, tensors, save):
+def _forward(variant, settings, names, tensors, save):
     try:
-        results = _render.forward(variant, settings, names, tensors, save)
+        results = _frame.forward(variant, settings, names, tensors, save)
         _synchronize(settings, tensors[0].device)
         return results
     except Exception:
@@ -151,12 +158,18 @@ def _is_recorded(tensors):
     return False
 
 
-def render(function, variant, settings, names, tensors):
-    """The results of a variant, through the autograd node only where gradients are wanted."""
-    if _is_recorded(tensors):
-        return function.apply(*tensors, Frame(variant, settings, names, tensors))
-    results, _ = _draw(variant, settings, names, tensors, False)
-    return tuple([results[name] for name in variant.returns])
+def _rasterize(caller, function, variant, settings, names, tensors):
+    """The results of a variant, through the autograd node only where gradients are wanted.
+
+    caller: the function that the user called.
+    """
+    with _CALLING[caller]:
+        if _is_recorded(tensors):
+            frame = Frame(variant, settings, names, tensors)
+        else:
+            results, _ = _forward(variant, settings, names, tensors, False)
+            return tuple([results[name] for name in variant.returns])
+    return function.apply(*tensors, frame)
 
 
 def make_rasterize_gaussians(variant, function):
@@ -172,7 +185,7 @@ def make_rasterize_gaussians(variant, function):
         else:
             chosen = variant
         *tensors, settings = _signature(names).bind(*args, **kwargs).args
-        return render(function, chosen, settings, names, tensors)
+        return _rasterize("rasterize_gaussians", function, chosen, settings, names, tensors)
 
     if variant:
         rasterize_gaussians.__signature__ = _signature(variant.inputs)
@@ -187,13 +200,8 @@ def _signature(names):
                                                                          "raster_settings")])
 
 
-# Dictionaries of hooks for all modules.
-_GLOBAL_HOOKS = [value for name, value in vars(torch.nn.modules.module).items()
-                 if name.startswith("_global_") and isinstance(value, dict)]
-
-
-class _Rasterizer(torch.nn.Module):
-    """Draws Gaussians as the camera of its settings sees them.
+class _Rasterizer(LazyModule):
+    """Rasterizes Gaussians as the camera of its settings sees them.
 
     forward takes means3D [P, 3], means2D [P, 3] (not read; its gradient is that of the
     projected centres, in units of half the image), opacities [P, 1], and one of shs
@@ -204,35 +212,18 @@ class _Rasterizer(torch.nn.Module):
     variant = None
     _function = None
 
-    # There is one per frame, which is called and dropped: what nn.Module keeps of a module is
-    # made when somebody asks for it.
-
     def __init__(self, raster_settings):
+        super().__init__()
         self.__dict__["raster_settings"] = raster_settings
-
-    def __getattr__(self, name):
-        if "_modules" in self.__dict__:
-            return super().__getattr__(name)
-        self.__dict__.update(vars(torch.nn.Module()))
-        return getattr(self, name)
-
-    def __setattr__(self, name, value):
-        self._modules  # noqa: B018  is there from now on
-        super().__setattr__(name, value)
-
-    def __call__(self, *args, **kwargs):
-        if "_modules" in self.__dict__ or any(_GLOBAL_HOOKS):
-            return super().__call__(*args, **kwargs)
-        return self.forward(*args, **kwargs)
 
     def markVisible(self, positions):  # noqa: N802
         """positions [P, 3] -> bool [P], whether they lie beyond the near plane (z > 0.2)."""
         return mark_visible(positions, self.raster_settings.viewmatrix)
 
-    def _draw(self, names, tensors):
+    def _call(self, names, tensors):
         settings = self.raster_settings
-        return render(self._function, self.variant or variant_of(settings), settings, names,
-                      tensors)
+        return _rasterize("GaussianRasterizer", self._function,
+                          self.variant or variant_of(settings), settings, names, tensors)
 
 
 def _check_choices(shs, colors, scales, rotations, covariances):
@@ -251,7 +242,7 @@ class _Plain(_Rasterizer):
     def forward(self, means3D, means2D, opacities, shs=None, colors_precomp=None,  # noqa: N803
                 scales=None, rotations=None, cov3D_precomp=None):  # noqa: N803
         _check_choices(shs, colors_precomp, scales, rotations, cov3D_precomp)
-        return self._draw(PLAIN, (means3D, means2D, shs, colors_precomp, opacities, scales,
+        return self._call(PLAIN, (means3D, means2D, shs, colors_precomp, opacities, scales,
                                   rotations, cov3D_precomp))
 
 
@@ -261,7 +252,7 @@ class _Split(_Rasterizer):
         _check_choices(shs, colors_precomp, scales, rotations, cov3D_precomp)
         if shs is not None and dc is None:
             raise Exception("provide dc with shs, which holds the coefficients after the first")
-        return self._draw(SPLIT, (means3D, means2D, dc, shs, colors_precomp, opacities, scales,
+        return self._call(SPLIT, (means3D, means2D, dc, shs, colors_precomp, opacities, scales,
                                   rotations, cov3D_precomp))
 
 
@@ -269,7 +260,7 @@ class _Posed(_Rasterizer):
     def forward(self, means3D, means2D, opacities, shs=None, colors_precomp=None,  # noqa: N803
                 scales=None, rotations=None, cov3D_precomp=None, theta=None, rho=None):  # noqa
         _check_choices(shs, colors_precomp, scales, rotations, cov3D_precomp)
-        return self._draw(POSED, (means3D, means2D, shs, colors_precomp, opacities, scales,
+        return self._call(POSED, (means3D, means2D, shs, colors_precomp, opacities, scales,
                                   rotations, cov3D_precomp, theta, rho))
 
 
@@ -306,5 +297,6 @@ def make_rasterizer(variant, function):
 @torch.no_grad()
 def mark_visible(means3D, viewmatrix, projmatrix=None):  # noqa: N803
     """means3D [P, 3] -> bool [P], whether they lie beyond the near plane; projmatrix: unused."""
-    _render.check_float("markVisible", "positions", means3D)
-    return _raster.mark_visible(means=means3D, view=viewmatrix.reshape(4, 4))
+    with calling("markVisible", {**USER_NAMES, "means": "positions"}):
+        _frame.check_float("positions", means3D)
+        return _raster.mark_visible(means=means3D, view=viewmatrix.reshape(4, 4))

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 
 import torch
 
-from .._raster import SavedRaster
-from . import _render
+from .._forward import SavedRaster
+from . import _frame
 from ._variants import OUTPUTS, VARIANTS, raw_arguments
 
 _NUMBERS = {"scale_modifier", "tanfovx", "tanfovy", "image_height", "image_width", "sh_degree",
@@ -55,7 +55,7 @@ def make_rasterize_gaussians(variant):
     def rasterize_gaussians(*args):
         chosen, values = _bind("rasterize_gaussians", variant, raw_arguments, args)
         settings, tensors = _split_arguments(chosen, values)
-        results, drawn = _render.forward(chosen, settings, chosen.inputs,
+        results, drawn = _frame.forward(chosen, settings, chosen.inputs,
                                          tuple(tensors.values()), True)
         nothing = torch.empty(0, dtype=torch.uint8, device=tensors["means3D"].device)
         results.update(num_rendered=0, num_buckets=0, geom=nothing, binning=nothing, img=nothing,
@@ -66,7 +66,7 @@ def make_rasterize_gaussians(variant):
             geom = torch.cat((saved.state, _bytes(tensors["opacities"])))
             info = torch.frombuffer(bytearray(array("Q", saved.info).tobytes()),
                                     dtype=torch.uint8)
-            lists = nothing if saved.intersections is None else saved.intersections
+            lists = nothing if saved.lists is None else saved.lists
             results.update(num_rendered=saved.pairs, geom=geom, binning=lists, img=info)
         return tuple(results[name] for name in chosen.raw_returns)
 
@@ -89,13 +89,13 @@ def make_rasterize_gaussians_backward(variant):
         if tensors["means3D"].shape[0] == 0:
             return tuple(tensors["means3D"].new_zeros(shapes[name]) for name in wanted)
         saved, tensors["opacities"] = _unpack(values)
-        scene = _render.scene_of(chosen.inputs, tensors.values())
-        has_colors = _render.given(tensors["colors_precomp"])
-        drawn = _render.Drawn(saved, *_render.camera_of(chosen, settings, has_colors),
+        scene = _frame.scene_of(chosen.inputs, tensors.values())
+        has_colors = _frame.given(tensors["colors_precomp"])
+        drawn = _frame.Drawn(saved, *_frame.camera_of(chosen, settings, has_colors),
                               chosen.inputs, scene)
         upstream = {OUTPUTS[name].source: grad for name, grad in upstream.items()
-                    if _render.given(grad)}
-        found = _render.backward(drawn, upstream, shapes, wanted)
+                    if _frame.given(grad)}
+        found = _frame.backward(drawn, upstream, shapes, wanted)
         return tuple(found[name] for name in wanted)
 
     return _named(rasterize_gaussians_backward, "rasterize_gaussians_backward")
@@ -105,7 +105,7 @@ def _shapes(wanted, tensors):
     """Of every gradient, of absent inputs too."""
     count = tensors["means3D"].shape[0]
     shapes = {name: (count, *_TAILS[name]) for name in wanted if name in _TAILS}
-    shapes["sh"] = tuple(tensors["sh"].shape) if _render.given(tensors["sh"]) else (count, 0, 3)
+    shapes["sh"] = tuple(tensors["sh"].shape) if _frame.given(tensors["sh"]) else (count, 0, 3)
     shapes["dc"] = (count, 1, 3)
     shapes["theta"] = shapes["rho"] = (1, 3)
     return shapes

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import wraps
+
 import torch
 from torch.autograd.function import once_differentiable
 
 from .. import _ops
-from ._render import check_float
+from .._errors import calling
+from ._frame import check_float
 from ._ssim3d import ssim_map_3d
 
 _C1, _C2 = 0.01**2, 0.03**2
@@ -19,9 +22,20 @@ def _check_padding(padding):
     assert padding in allowed_padding, f"padding is {padding!r}, expected one of {allowed_padding}"
 
 
-def _check(where, img1, img2):
-    check_float(where, "img1", img1)
-    check_float(where, "img2", img2)
+def _named(function):
+    """Decorates a function of two images, img1 and img2: errors name them and it."""
+
+    @wraps(function)
+    def named(*args, **kwargs):
+        with calling(function.__name__.replace("raster_", ""), {"image": "img1", "target": "img2"}):
+            return function(*args, **kwargs)
+
+    return named
+
+
+def _check(img1, img2):
+    check_float("img1", img1)
+    check_float("img2", img2)
 
 
 def _has_no_window(image, padding):
@@ -51,7 +65,7 @@ class FusedSSIMMap(torch.autograd.Function):
     @staticmethod
     def forward(ctx, C1, C2, img1, img2, padding="same", train=True, spatial_dims=2):  # noqa: N803
         _check_padding(padding)
-        _check("FusedSSIMMap", img1, img2)
+        _check(img1, img2)
         ctx.options = C1, C2, padding, spatial_dims
         ctx.save_for_backward(img1, img2)
         make = ssim_map_3d if spatial_dims == 3 else ssim_map
@@ -85,6 +99,7 @@ class _Mean(torch.autograd.Function):
         return found.image, None, None
 
 
+@_named
 def fused_ssim(img1, img2, padding="same", train=True):
     """Mean SSIM of two images [B, C, H, W] in [0, 1], a 0-dim tensor.
 
@@ -92,12 +107,13 @@ def fused_ssim(img1, img2, padding="same", train=True):
     inside it.  The gradient is by img1 alone; it is right whatever ``train`` says.
     """
     _check_padding(padding)
-    _check("fused_ssim", img1, img2)
+    _check(img1, img2)
     if _has_no_window(img1, padding):
         return FusedSSIMMap.apply(_C1, _C2, img1, img2, padding, train).mean()
     return _Mean.apply(img1, img2, padding == "valid")
 
 
+@_named
 def fused_ssim3d(img1, img2, padding="same", train=True):
     """The same for volumes [B, C, D, H, W], with a window of 11 x 11 x 11."""
     _check_padding(padding)
@@ -115,41 +131,47 @@ def _empty_parts(img1):
     return tuple(img1.new_empty(0) for _ in range(3))
 
 
+@_named
 def fusedssim(C1, C2, img1, img2, train):  # noqa: N803
     """-> (map [B, C, H, W], and three tensors for fusedssim_backward)."""
-    _check("fusedssim", img1, img2)
+    _check(img1, img2)
     return (ssim_map(C1, C2, img1, img2, "same"), *_empty_parts(img1))
 
 
+@_named
 def fusedssim_backward(C1, C2, img1, img2, dL_dmap, dm_dmu1, dm_dsigma1_sq,  # noqa: N803
                        dm_dsigma12):
     """-> gradient by img1 [B, C, H, W]."""
-    _check("fusedssim_backward", img1, img2)
+    _check(img1, img2)
     return ssim_map_gradient(C1, C2, img1, img2, "same", dL_dmap)
 
 
+@_named
 def fusedssim3d(C1, C2, img1, img2, train):  # noqa: N803
     """-> (map [B, C, D, H, W], and three tensors for fusedssim_backward3d)."""
-    _check("fusedssim3d", img1, img2)
+    _check(img1, img2)
     return (ssim_map_3d(C1, C2, img1.detach(), img2, "same"), *_empty_parts(img1))
 
 
+@_named
 def fusedssim_backward3d(C1, C2, img1, img2, dL_dmap, dm_dmu1, dm_dsigma1_sq,  # noqa: N803
                          dm_dsigma12):
     """-> gradient by img1 [B, C, D, H, W]."""
-    _check("fusedssim_backward3d", img1, img2)
+    _check(img1, img2)
     return _gradient_3d(C1, C2, img1, img2, "same", dL_dmap)
 
 
+@_named
 def raster_fusedssim(C1, C2, img1, img2):  # noqa: N803
     """The rasterizer's own: images [C, H, W] without a batch -> map [C, H, W]."""
-    _check("fusedssim", img1, img2)
+    _check(img1, img2)
     return ssim_map(C1, C2, img1[None], img2[None], "same")[0]
 
 
+@_named
 def raster_fusedssim_backward(C1, C2, img1, img2, dL_dmap):  # noqa: N803
     """-> gradient by img1 [C, H, W]."""
-    _check("fusedssim_backward", img1, img2)
+    _check(img1, img2)
     return ssim_map_gradient(C1, C2, img1[None], img2[None], "same", dL_dmap[None])[0]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from .. import _ops
+from .._errors import calling
 from . import _support
 
 if _support.HAS_OPS:
@@ -70,7 +71,8 @@ class SelectiveAdam(torch.optim.Optimizer):
         if _support.is_compiling():
             _image_ops.adam_step(packed, visible)
         else:
-            _ops.adam_step(packed, visible=visible)
+            with calling("SelectiveAdam"):
+                _ops.adam_step(packed, visible=visible)
         return loss
 
     def _packed(self, parameter, group):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from .. import _raster
-from .._errors import argument_error
+from .._errors import argument_error, calling
 from . import _support
 from ._gsplat_tiles import Meta
 from ._raster import Run
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 _MODES = ("RGB", "D", "ED", "RGB+D", "RGB+ED")
+_NAMES = {"rotations": "quats", "covariances": "covars", "view": "viewmats", "intrinsics": "Ks",
+          "background": "backgrounds", "blur": "eps2d", "sh": "colors"}
+_CALLING = calling("rasterization", _NAMES)
 _PROJECTED = ("radii", "means2d", "depths", "conics", "opacities")
 
 
@@ -119,17 +122,16 @@ def rasterization(
         viewmats_rs=viewmats_rs, ut_params=ut_params, extra_signals=extra_signals,
         extra_signals_sh_degree=extra_signals_sh_degree, renderer_config=renderer_config)
     if camera_model != "pinhole":
-        raise NotImplementedError(f"rasterization: camera_model is {camera_model!r}, only "
-                                  "'pinhole' is there")
+        _wrong(f"camera_model is {camera_model!r}, only 'pinhole' is there", "UNSUPPORTED")
     if rolling_shutter is not None and getattr(rolling_shutter, "name", "") != "GLOBAL":
-        raise NotImplementedError(f"rasterization: rolling_shutter is {rolling_shutter}, only a "
-                                  "global shutter is there")
+        _wrong(f"rolling_shutter is {rolling_shutter}, only a global shutter is there",
+               "UNSUPPORTED")
     if rasterize_mode not in ("classic", "antialiased"):
         _wrong(f"rasterize_mode is {rasterize_mode!r}, expected 'classic' or 'antialiased'")
     if render_mode not in _MODES:
         if render_mode in ("d", "Ed", "RGB-d", "RGB-Ed"):
-            raise NotImplementedError(f"rasterization: render_mode is {render_mode!r}; of depths "
-                                      "only those along the camera's axis are there")
+            _wrong(f"render_mode is {render_mode!r}; of depths only those along the camera's axis "
+                   "are there", "UNSUPPORTED")
         _wrong(f"render_mode is {render_mode!r}, expected one of {', '.join(_MODES)}")
 
     kind = means.device.type
@@ -142,7 +144,7 @@ def rasterization(
         "radius_clip": radius_clip, "blur": eps2d, "antialias": rasterize_mode == "antialiased",
         "view_row_major": True, "pixel_last": True,
     }
-    images, meta = _draw(scene, options, ("color", "alpha", "depth")[:2 + ("D" in render_mode)],
+    images, meta = _forward(scene, options, ("color", "alpha", "depth")[:2 + ("D" in render_mode)],
                          packed, absgrad)
     meta.update(_grid(scene, width, height, tile_size))
     meta.batch = scene.batch
@@ -152,11 +154,11 @@ def rasterization(
 def _refuse(**given):
     for name, value in given.items():
         if value is not None and value is not False:
-            raise NotImplementedError(f"rasterization: {name} is not there, only its default is")
+            _wrong(f"{name} is not there, only its default is", "UNSUPPORTED")
 
 
-def _wrong(text):
-    raise argument_error("INVALID_ARGUMENT", f"rasterization: {text}")
+def _wrong(text, kind="INVALID_ARGUMENT"):
+    raise argument_error(kind, text, "rasterization")
 
 
 def _composed(images, mode):
@@ -176,9 +178,8 @@ class _Scene:
     def __init__(self, tensors, Ks, sh_degree, with_color):
         means, view = tensors["means"], tensors["view"]
         if means.dim() < 2 or view.dim() < 3:
-            raise argument_error("SHAPE", f"rasterization: means is {tuple(means.shape)} and "
-                                 f"viewmats {tuple(view.shape)}, expected [..., N, 3] and "
-                                 "[..., C, 4, 4]")
+            _wrong(f"means is {tuple(means.shape)} and viewmats {tuple(view.shape)}, expected "
+                   "[..., N, 3] and [..., C, 4, 4]", "SHAPE")
         self.batch, self.gaussians = means.shape[:-2], means.shape[-2]
         self.cameras = view.shape[-3]
         self.size = self.batch.numel()
@@ -205,11 +206,11 @@ class _Scene:
     def _take_sh(self, tensors, rows):
         sh = tensors.pop("colors")
         if sh.shape[-1] != 3:
-            raise NotImplementedError(f"rasterization: spherical harmonics of {sh.shape[-1]} "
-                                      "channels; only 3 are there")
+            _wrong(f"colors are spherical harmonics of {sh.shape[-1]} channels, only 3 are there",
+                   "UNSUPPORTED")
         if sh.dim() == rows + 4:
-            raise NotImplementedError("rasterization: spherical harmonics for each camera; only "
-                                      "those of all cameras are there")
+            _wrong("colors are spherical harmonics for each camera, only those for all cameras "
+                   "are there", "UNSUPPORTED")
         if sh.dim() == rows + 3 and rows:
             tensors["sh_of_each"] = sh
         else:
@@ -218,8 +219,8 @@ class _Scene:
     def _flat(self, name, value):
         """[size, ...] of a value [*batch, ...]."""
         if value.shape[:len(self.batch)] != self.batch:
-            raise argument_error("SHAPE", f"rasterization: {name} is {tuple(value.shape)}, "
-                                          f"expected the batch dimensions {tuple(self.batch)}")
+            _wrong(f"{_NAMES.get(name, name)} is {tuple(value.shape)}, expected the batch "
+                   f"dimensions {tuple(self.batch)}", "SHAPE")
         return value.reshape(self.size, *value.shape[len(self.batch):])
 
     def element(self, index):
@@ -242,7 +243,7 @@ class _Scene:
             value.requires_grad for value in (*self.tensors.values(), *self.shared.values()))
 
 
-def _draw(scene, options, wanted, packed, absgrad):
+def _forward(scene, options, wanted, packed, absgrad):
     """({name: image [..., C, H, W]}, meta without the grid)."""
     outputs = (*wanted, *_PROJECTED)
     records = scene.needs_grad()
@@ -252,8 +253,9 @@ def _draw(scene, options, wanted, packed, absgrad):
             names, False, {"means2d": None, "means2d_abs": None}, {**scene.element(i), **options})))
             for i in range(scene.size)]
     else:
-        runs = [_run({**scene.element(i), **options}, outputs, scene, records)
-                for i in range(scene.size)]
+        with _CALLING:
+            runs = [_run({**scene.element(i), **options}, outputs, scene, records)
+                    for i in range(scene.size)]
         frames = [run.values if records else run for run in runs]
     projected = {name: scene.joined([frame[name] for frame in frames]) for name in _PROJECTED}
     meta, visible = _listed(scene, projected, packed)

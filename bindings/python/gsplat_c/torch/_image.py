@@ -102,8 +102,8 @@ def image_loss(
     """
     for name, value in (("target", target), ("mask", mask)):
         if _support.needs_grad(value) and torch.is_grad_enabled():
-            raise argument_error("INVALID_ARGUMENT", f"image_loss: {name} requires grad, but has "
-                                                     "no gradient: detach() it")
+            raise argument_error("INVALID_ARGUMENT", f"{name} requires grad, but has no gradient: "
+                                                     "detach() it", "image_loss")
     image, target, mask = (_support.full_precision(value, image.device.type)
                            for value in (image, target, mask))
     numbers = {"l1_weight": l1_weight, "l2_weight": l2_weight, "ssim_weight": ssim_weight,

@@ -21,7 +21,7 @@ def _ssim(image, target, window, sigma, c1, c2, valid, kind):
 def _ssim_shape(image, target, window, sigma, c1, c2, valid, kind):
     if kind == "mean":
         return image.new_empty(())
-    return image.new_empty(_ops._map_shape(image, window, valid))
+    return image.new_empty(_ops.map_shape(image, window, valid))
 
 
 def _ssim_backward(image, target, grad, wrt, window, sigma, c1, c2, valid, kind):

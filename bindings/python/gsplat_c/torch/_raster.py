@@ -6,8 +6,17 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from .. import _raster
-from .._errors import argument_error
-from .._result import RasterOutputs
+from .._errors import argument_error, calling
+from .._fields import (
+    CONSTANT,
+    DIFFERENTIABLE,
+    INPUTS,
+    SINKS,
+    TENSORS,
+    RasterOutputs,
+    documented,
+)
+from .._forward import SavedRaster
 from . import _support
 
 if _support.HAS_OPS:
@@ -20,14 +29,9 @@ if TYPE_CHECKING:
     from torch import Tensor
     from typing_extensions import Unpack
 
-    from .._types import RasterArgs
+    from .._fields import RasterArgs
 
-SINKS = ("means2d", "means2d_abs")
-INPUTS = ("means", "opacities", "scales", "rotations", "covariances", "colors", "sh", "sh_dc",
-          "view", "position", "background")
-CONSTANT = ("projection", "intrinsics", "pixel_weights")
-DIFFERENTIABLE = ("color", "alpha", "depth", "inv_depth")
-_SAVED = (*INPUTS, "projection", "intrinsics")  # what backward reads
+_SAVED = tuple(name for name in TENSORS if name != "pixel_weights")  # what backward reads
 
 
 class Run:
@@ -37,7 +41,7 @@ class Run:
 
     def __init__(self, args, outputs, grad2d_ndc=False, out=None):
         """args: as of rasterize_forward; outputs: names; out: given arrays, by name."""
-        with torch.no_grad():
+        with calling("rasterize"), torch.no_grad():
             result, self.saved = _raster.rasterize_forward(outputs=outputs, out=out, **args)
         self.args, self.grad2d_ndc = args, grad2d_ndc
         self.values = result.asdict()
@@ -63,7 +67,7 @@ class _Rasterize(torch.autograd.Function):
                 args[name], kept[index] = kept[index], None
         args.pop("pixel_weights", None)
         saved, values = run.saved, run.values
-        ctx.save_for_backward(saved.state, saved.intersections, *kept)
+        ctx.save_for_backward(saved.state, saved.lists, *kept)
         ctx.args, ctx.info, ctx.names = args, saved.info, run.names
         ctx.sinks = {name: (sink.shape, sink.dtype)
                      for name, sink in zip(SINKS, tensors[len(INPUTS):]) if sink is not None}
@@ -82,18 +86,19 @@ class _Rasterize(torch.autograd.Function):
                     if name in DIFFERENTIABLE and grad is not None}
         if not wrt or not upstream:
             return (None,) * (1 + len(names))
-        state, intersections, *kept = ctx.saved_tensors
+        state, lists, *kept = ctx.saved_tensors
         args = {**ctx.args,
                 **{name: tensor for name, tensor in zip(_SAVED, kept) if tensor is not None}}
         out = {name: torch.empty(shape, dtype=dtype, device=state.device)
                for name, (shape, dtype) in ctx.sinks.items() if name in wrt}
         result = _raster.rasterize_backward(
-            _raster.SavedRaster(state, intersections, ctx.info), wrt=wrt, out=out,
+            SavedRaster(state, lists, ctx.info), wrt=wrt, out=out,
             grad2d_ndc=ctx.grad2d_ndc, **upstream, **args)
         found = result.asdict()
         return (None, *(found.get(name) for name in names))
 
 
+@documented
 def rasterize(
     *,
     outputs: Sequence[str] = ("color",),
@@ -104,10 +109,8 @@ def rasterize(
 ) -> RasterOutputs:
     """``gsplat_c.rasterize`` with gradients.
 
-    Differentiable are the outputs color, alpha, depth and inv_depth, by means,
-    opacities, scales, rotations, covariances, colors, sh, sh_dc, view, position and
-    background, each [shape] as in ``gsplat_c.rasterize``.  Under autocast, tensors of half
-    precision are used as float32.
+    Gradients flow from {images} to {inputs}, all as in ``gsplat_c.rasterize``.  Under autocast,
+    tensors of half precision are used as float32.
 
     Args:
         outputs: names of the results wanted, see RasterOutputs.
@@ -135,18 +138,13 @@ def rasterize(
         any(_support.needs_grad(args.get(name)) for name in INPUTS)
         or any(_support.needs_grad(sink) for sink in sinks.values()))
     if records:
-        refuse_constants(args)
+        for name in CONSTANT:
+            if _support.needs_grad(args.get(name)):
+                raise argument_error("INVALID_ARGUMENT", f"{name} requires grad, but has no "
+                                     "gradient: detach() it", "rasterize")
     if _support.is_compiling():
         values = _raster_ops.rasterize(tuple(outputs), grad2d_ndc, sinks, args)
         return RasterOutputs(dict(zip(outputs, values)))
     if not records:
         return _raster.rasterize(outputs=outputs, **args)
     return RasterOutputs(Run(args, tuple(outputs), grad2d_ndc).record(sinks))
-
-
-def refuse_constants(args) -> None:
-    """An error for inputs that require grad and have none."""
-    for name in CONSTANT:
-        if _support.needs_grad(args.get(name)):
-            raise argument_error("INVALID_ARGUMENT", f"rasterize: {name} requires grad, but has no "
-                                                     "gradient: detach() it")

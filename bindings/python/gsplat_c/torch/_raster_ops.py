@@ -15,25 +15,23 @@ from __future__ import annotations
 import torch
 
 from .. import _raster
+from .._fields import DIFFERENTIABLE, FIELDS, FLAGS, NUMBERS, REQUIRED, SINKS, TENSORS
+from .._forward import INFO, SavedRaster
 from .._scene import Frame
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_GIVEN = ("view", "means", "opacities", "projection", "intrinsics", "position", "background",
-          "pixel_weights", "scales", "rotations", "covariances", "colors", "sh", "sh_dc")
-_REQUIRED = 3
-_SINKS = ("means2d", "means2d_abs")
-_TENSORS = (*_GIVEN, *_SINKS)
-_NUMBERS = ("scale_modifier", "tan_fovx", "tan_fovy", "near_plane", "far_plane", "radius_clip",
-            "blur", "median_default")
-_FLAGS = ("antialias", "prefiltered", "view_row_major", "pixel_last", "compat_3dgs",
-          "deterministic", "log_scales", "logit_opacities", "grad2d_ndc")
-_SCALARS = ("width", "height", "sh_degree", *_NUMBERS, *_FLAGS)
-_KNOWN = frozenset((*_GIVEN, *_SCALARS[:-1]))
-_UPSTREAM = ("color", "alpha", "depth", "inv_depth")
-_INFO_FIELDS = len(_raster.INFO.fields) - 1
+# Tensors that must be given come first, in a schema.
+_GIVEN = sorted(TENSORS, key=lambda name: name not in REQUIRED)
+_REQUIRED = sum(name in REQUIRED for name in _GIVEN)
+_TENSORS = (*_GIVEN, *SINKS)
+_INTEGERS = ("width", "height", "sh_degree")
+_NUMBERS = tuple(name for name in NUMBERS if name not in ("flags", *_INTEGERS))
+_FLAGS = (*FLAGS, "grad2d_ndc")
+_SCALARS = (*_INTEGERS, *_NUMBERS, *_FLAGS)
+_INFO_FIELDS = len(INFO.fields) - 1
 _BUFFERS = 2
 _NUMBERS_SAVED = 32  # with room, for torch's caches of compiled graphs outlive our versions
 # Forward waits for the device, which the capture of a CUDA graph does not allow.
@@ -84,7 +82,7 @@ def _forward(*values):
                                                 dtype=torch.int32)}
         outputs = ["radii" if name == "radii_xy" else name for name in outputs]
     result, saved = _raster.rasterize_forward(outputs=outputs, out=out, **args)
-    buffers = (saved.state, saved.intersections)
+    buffers = (saved.state, saved.lists if saved.lists is not None else saved.state[:0].clone())
     info = [*(memory.numel() for memory in buffers), *map(_signed, saved.info)]
     info += [0] * (_NUMBERS_SAVED - len(info))
     return [*result, *map(_handle, buffers), torch.tensor(info, dtype=torch.int64)]
@@ -110,17 +108,17 @@ def _backward(*values):
     """values: state, intersections, info, upstream, given tensors, scalars, sink widths, wrt."""
     state, intersections, info, *values = values
     *values, widths, wrt = values
-    upstream, tensors = values[:len(_UPSTREAM)], values[len(_UPSTREAM):][:len(_GIVEN)]
-    args, ndc = _arguments(tensors, values[len(_UPSTREAM) + len(_GIVEN):])
+    upstream, tensors = values[:len(DIFFERENTIABLE)], values[len(DIFFERENTIABLE):][:len(_GIVEN)]
+    args, ndc = _arguments(tensors, values[len(DIFFERENTIABLE) + len(_GIVEN):])
     args.pop("pixel_weights", None)
     out = {name: args["means"].new_empty((*args["view"].shape[:-2], args["means"].shape[0], width))
-           for name, width in zip(_SINKS, widths) if name in wrt}
+           for name, width in zip(SINKS, widths) if name in wrt}
     saved = _saved(state, intersections, info.tolist())
     if saved is None:
         _, saved = _raster.rasterize_forward(**args)
     result = _raster.rasterize_backward(
         saved, wrt=wrt, out=out, grad2d_ndc=ndc,
-        **{f"grad_{name}": grad for name, grad in zip(_UPSTREAM, upstream)}, **args)
+        **{f"grad_{name}": grad for name, grad in zip(DIFFERENTIABLE, upstream)}, **args)
     return [getattr(result, name) for name in wrt]
 
 
@@ -130,15 +128,17 @@ def _saved(state, intersections, numbers):
     buffers = [*map(_whole, (state, intersections), sizes)]
     if any(memory is None for memory in buffers):
         return None
-    return _raster.SavedRaster(*buffers, tuple(value & (1 << 64) - 1 for value in info))
+    state, lists = buffers
+    return SavedRaster(state, lists if sizes[1] else None,
+                       tuple(value & (1 << 64) - 1 for value in info))
 
 
 def _backward_shapes(*values):
     *values, widths, wrt = values
-    args = dict(zip(_GIVEN, values[3 + len(_UPSTREAM):]))
+    args = dict(zip(_GIVEN, values[3 + len(DIFFERENTIABLE):]))
     means, view = args["means"], args["view"]
     sinks = {name: (*view.shape[:-2], means.shape[0], width)
-             for name, width in zip(_SINKS, widths)}
+             for name, width in zip(SINKS, widths)}
     return [means.new_empty(sinks[name] if name in sinks else args[name].shape) for name in wrt]
 
 
@@ -150,7 +150,7 @@ _op.register_fake(_forward_shapes)
 _backward_op = torch.library.custom_op(
     "gsplat_c::rasterize_backward", _backward, mutates_args=(),
     schema=_schema(["Tensor state", "Tensor intersections", "Tensor info",
-                    *(f"Tensor? grad_{name}" for name in _UPSTREAM),
+                    *(f"Tensor? grad_{name}" for name in DIFFERENTIABLE),
                     *(f"Tensor {name}" for name in _GIVEN[:_REQUIRED])],
                    _GIVEN[_REQUIRED:], "int[] widths, str[] wrt"))
 _backward_op.register_fake(_backward_shapes)
@@ -164,13 +164,14 @@ def _save(ctx, inputs, output):
     ctx.save_for_backward(*output[-3:], *tensors[:len(_GIVEN)])
     ctx.set_materialize_grads(False)
     ctx.mark_non_differentiable(
-        *(value for name, value in zip(outputs, output) if name not in _UPSTREAM), *output[-3:])
+        *(value for name, value in zip(outputs, output) if name not in DIFFERENTIABLE),
+        *output[-3:])
 
 
 def _gradients(ctx, grads):
     wrt = [name for name, need in zip(_TENSORS, ctx.needs_input_grad) if need]
     upstream = dict(zip(ctx.outputs, grads))
-    upstream = [upstream.get(name) for name in _UPSTREAM]
+    upstream = [upstream.get(name) for name in DIFFERENTIABLE]
     nothing = [None] * (len(_SCALARS) + 1)
     if not wrt or all(grad is None for grad in upstream):
         return (*[None] * len(_TENSORS), *nothing)
@@ -185,7 +186,7 @@ _op.register_autograd(_gradients, setup_context=_save)
 
 def rasterize(outputs, grad2d_ndc, sinks, args):
     """The outputs in order; arguments as of gsplat_c.torch.rasterize, checked by it."""
-    unknown = [name for name in args if name not in _KNOWN]
+    unknown = [name for name in args if name not in FIELDS]
     if unknown:
         raise TypeError(f"rasterize() got an unexpected keyword argument {unknown[0]!r}")
     means = args["means"]

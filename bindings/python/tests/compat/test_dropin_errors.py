@@ -178,7 +178,7 @@ def test_debug_of_a_backward(use, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     args = arguments(gaussians(5), False)
     color = draw(use("2023"), "2023", args, debug=True)[0]
-    monkeypatch.setattr(_raster, "backward", fail)
+    monkeypatch.setattr(_raster, "backward_packed", fail)
     with pytest.warns(RuntimeWarning, match="snapshot_bw.dump"):
         with pytest.raises(RuntimeError, match="on purpose"):
             color.sum().backward()

@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 import torch
 from frames import Camera, arguments, gaussians
+from scenes import cloud
 
-from gsplat_c import _arrays, _context, _dlpack, _draw
-
-pytestmark = pytest.mark.skipif(_dlpack.exchange_functions(torch.Tensor)[0] is None,
-                                reason="this torch lends no memory")
-
+import gsplat_c
+from gsplat_c import _arrays, _context, _dlpack
 
 class View(ctypes.Structure):
     """DLTensor."""
@@ -56,19 +54,31 @@ class Framework:
 
 
 @pytest.fixture
-def framework(monkeypatch):
-    """torch with memory of a Framework."""
-    found = Framework()
-    adapter = _arrays.torch_arrays()
-    monkeypatch.setattr(adapter, "allocate", found.address)
-    monkeypatch.setattr(_context, "CPU", None)
-    monkeypatch.setattr(_draw, "CPU", None)
+def lending(monkeypatch):
+    """lending(adapter, lender): the CPU's memory is the lender's, as on a GPU."""
     before = set(_context._contexts)
+    addresses = []
+
+    def lending(adapter, lender):
+        monkeypatch.setattr(adapter, "allocate", lender.address)
+        monkeypatch.setattr(_context, "CPU", None)
+        addresses.append(lender.address)
+        return lender
+
+    yield lending
+    for key in set(_context._contexts) - before:
+        if key[1] in addresses:
+            _context.lib.gsc_context_free(_context._contexts.pop(key))
+
+
+@pytest.fixture
+def framework(lending):
+    """torch with memory of a Framework."""
+    if _dlpack.exchange_functions(torch.Tensor)[0] is None:
+        pytest.skip("this torch takes no memory of others")
+    found = lending(_arrays.torch_arrays(), Framework())
     yield found
     assert not found.out
-    for key in set(_context._contexts) - before:
-        if key[1] == found.address:
-            _draw.lib.gsc_context_free(_context._contexts.pop(key))
 
 
 def frame(use, leaves=None):
@@ -97,7 +107,6 @@ def test_a_frame_and_its_gradients(use, framework, monkeypatch):
     found = gradients(color, leaves)
     with monkeypatch.context() as plain:
         plain.setattr(_arrays.torch_arrays(), "allocate", None)
-        plain.setattr(_draw, "CPU", _arrays.CPU)
         other, same, leaves = frame(use)
         assert torch.equal(color, other) and torch.equal(radii, same)
         expect_equal(found, gradients(other, leaves))
@@ -112,26 +121,19 @@ def test_a_frame_without_gradients(use, framework):
 
 
 @pytest.mark.parametrize("limit", [0, 1, 2])
-def test_without_memory_torch_is_asked_itself(use, framework, limit):
-    expected, _, leaves = frame(use)
-    wanted = gradients(expected, leaves)
+def test_without_memory(use, framework, limit):
+    """The error is the library's and torch's; what was lent before it is given back."""
+    frame(use)
+    assert not framework.out
     framework.limit = len(framework.sizes) + limit
+    for kind in (gsplat_c.OutOfMemoryError, torch.cuda.OutOfMemoryError, MemoryError):
+        with pytest.raises(kind, match="^GaussianRasterizer: .*out of memory, [0-9]+ bytes"):
+            frame(use)
+    assert not framework.out
+    framework.limit = None
     color, _, leaves = frame(use)
-    assert len(framework.sizes) > framework.limit
-    assert torch.equal(color, expected)
-    expect_equal(gradients(color, leaves), wanted)
-    del color, expected
-
-
-def test_torch_says_itself_that_there_is_none(use, framework, monkeypatch):
-    def no_memory(*sizes, **options):
-        raise MemoryError("torch has none")
-
-    framework.limit = 0
-    arrays = _arrays.torch_arrays()
-    monkeypatch.setattr(arrays, "bytes", no_memory)
-    with pytest.raises(MemoryError, match="^torch has none$"):
-        frame(use)
+    assert gradients(color, leaves)[0].abs().sum() > 0
+    del color
 
 
 def test_other_errors_are_the_librarys(use, framework):
@@ -139,3 +141,35 @@ def test_other_errors_are_the_librarys(use, framework):
     leaves["scales"] = torch.ones(24, 3, requires_grad=True)
     with pytest.raises(ValueError, match="scales"):
         frame(use, leaves)
+
+
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
+def test_a_framework_without_a_table_of_functions(lending, monkeypatch, kind):
+    """torch before 2.10 and cupy lend memory by callbacks."""
+    adapter = _arrays.numpy_arrays() if kind == "numpy" else _arrays.torch_arrays()
+    args = {name: value if kind == "numpy" or not isinstance(value, np.ndarray)
+            else torch.from_numpy(value) for name, value in cloud().items()}
+    expected, plain = gsplat_c.rasterize_forward(**args)
+    wanted = gsplat_c.rasterize_backward(plain, wrt=("means",), grad_color=expected.color, **args)
+    sizes, refused = [], []
+
+    def allocate(size, device):
+        if refused:
+            raise MemoryError("none today")
+        sizes.append(size)
+        return adapter.bytes(size, device)
+
+    lender = lending(adapter, _dlpack.Lender(allocate))
+    monkeypatch.setattr(adapter, "take", lender.take, raising=False)
+    found, saved = gsplat_c.rasterize_forward(**args)
+    assert sizes and not lender._lent
+    assert type(saved.state) is type(saved.intersections) is type(plain.state)
+    grads = gsplat_c.rasterize_backward(saved, wrt=("means",), grad_color=expected.color, **args)
+    np.testing.assert_array_equal(found.color, expected.color)
+    np.testing.assert_array_equal(grads.means, wanted.means)
+    np.testing.assert_array_equal(gsplat_c.rasterize(**args).color, expected.color)
+    assert not lender._lent
+    refused.append(True)
+    with pytest.raises(gsplat_c.OutOfMemoryError, match="^rasterize: .* bytes were wanted"):
+        gsplat_c.rasterize(**args)
+    assert not lender._lent

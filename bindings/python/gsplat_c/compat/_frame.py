@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from operator import index, itemgetter
+import math
+from operator import itemgetter
 
 import torch
 
 from .. import _raster
 from .._abi import CONSTANTS
-from .._errors import argument_error
-from .._scene import _SMALLEST, TENSORS, number
+from .._arrays import allocate
+from .._errors import ArgumentTypeError, argument_error, integer
+from .._fields import FIELDS, TENSORS
+from .._scene import raster_fields
 from ._variants import LIBRARY_NAMES, OUTPUTS, PLAIN, POSED, SCENE_NAMES, SPLIT
 
 _MAX_DEGREE = 3  # the originals read a higher degree as this one
-_WHERE = "diff_gaussian_rasterization"
-_FLOAT, _empty = torch.float32, torch.empty
-
+_FLOAT = torch.float32
 _COMPAT_3DGS = CONSTANTS["GSC_RASTER_COMPAT_3DGS"]
-_ANTIALIAS = CONSTANTS["GSC_RASTER_ANTIALIAS"]
-_PREFILTERED = CONSTANTS["GSC_RASTER_PREFILTERED"]
 
+_WIDTH, _HEIGHT = FIELDS["width"].place, FIELDS["height"].place
 _HARMONICS = ("dc", "sh")
-_FIELDS = TENSORS[TENSORS.index("means"):]  # of the scene, and where they are among the inputs:
+_WEIGHTS = TENSORS.index("pixel_weights")  # cameras come before it, the scene after it
+_FIELDS = TENSORS[_WEIGHTS + 1:]  # of the scene, and where they are among the inputs:
 _PLACES = {names: {SCENE_NAMES.get(name): place for place, name in enumerate(names)}
            for names in (PLAIN, SPLIT, POSED)}
 # Puts a scene in their order; it must end with a None, for what the inputs lack.
@@ -29,14 +30,14 @@ _in_order = {names: itemgetter(*(places.get(field, -1) for field in _FIELDS))
              for names, places in _PLACES.items()}
 
 
-def check_float(where, name, tensor):
+def check_float(name, tensor):
     """Nothing is converted: what is not float32 is refused, as by the originals."""
     if getattr(tensor, "dtype", None) is _FLOAT:
         return
     if not isinstance(tensor, torch.Tensor):
-        raise TypeError(f"{where}: {name} is {type(tensor).__name__}, expected a torch.Tensor")
-    raise argument_error("DTYPE", f"{where}: {name} has dtype {tensor.dtype}, expected scalar type "
-                                  "Float (torch.float32)")
+        raise ArgumentTypeError(f"{name} is {type(tensor).__name__}, expected a torch.Tensor")
+    raise argument_error("DTYPE", f"{name} has dtype {tensor.dtype}, expected scalar type Float "
+                                  "(torch.float32)")
 
 
 def given(tensor):
@@ -46,28 +47,24 @@ def given(tensor):
 
 def count_of(means):
     """How many Gaussians there are; without any nothing runs."""
-    if getattr(means, "dtype", None) is not _FLOAT:
-        check_float(_WHERE, "means3D", means)
+    check_float("means3D", means)
     shape = means.shape
     if len(shape) != 2 or shape[1] != 3:
-        raise RuntimeError(f"means3D must have dimensions (num_points, 3), it has {tuple(shape)}")
+        raise argument_error("SHAPE", "means3D must have dimensions (num_points, 3), it has "
+                                      f"{tuple(shape)}")
     return shape[0]
 
 
 def _camera(settings, name, shape):
     """A small tensor of the settings, without its gradient."""
     value = getattr(settings, name)
-    if getattr(value, "dtype", None) is not _FLOAT:
-        check_float(_WHERE, name, value)
+    check_float(name, value)
     if value.requires_grad:
         value = value.detach()
     if value.shape != shape:
-        size = 1
-        for length in shape:
-            size *= length
-        if value.numel() != size:
-            raise argument_error("SHAPE", f"{_WHERE}: {name} has shape {tuple(value.shape)}, "
-                                          f"expected {list(shape)}")
+        if value.numel() != math.prod(shape):
+            raise argument_error("SHAPE", f"{name} has shape {tuple(value.shape)}, expected "
+                                          f"{list(shape)}")
         value = value.reshape(shape)
     return value
 
@@ -85,8 +82,7 @@ def scene_of(names, tensors):
         if tensor is None or name not in SCENE_NAMES or not tensor.numel():
             tensor = None
         else:
-            if tensor.dtype is not _FLOAT:
-                check_float(_WHERE, name, tensor)
+            check_float(name, tensor)
             has_colors = has_colors or name == "colors_precomp"
         scene.append(tensor)
     if has_colors:
@@ -95,25 +91,23 @@ def scene_of(names, tensors):
 
 
 def camera_of(variant, settings, has_colors):
-    """(numbers, tensors before the weights) as gsplat_c._raster.draw() takes them."""
-    width, height = index(settings.image_width), index(settings.image_height)
-    tangents = float(settings.tanfovx), float(settings.tanfovy)
-    view = _camera(settings, "viewmatrix", (4, 4))
-    projection = _camera(settings, "projmatrix", (4, 4))
-    background = _camera(settings, "bg", (3,))
-    scale_modifier = number(float(settings.scale_modifier), _SMALLEST)
-    flags = _COMPAT_3DGS
-    if variant.always_antialiased or getattr(settings, "antialiasing", False):
-        flags |= _ANTIALIAS
-    if settings.prefiltered:
-        flags |= _PREFILTERED
-    if has_colors:
-        degree, position = 0, None
-    else:
-        degree = min(index(settings.sh_degree), _MAX_DEGREE)
-        position = _camera(settings, "campos", (3,))
-    return ((flags, width, height, degree, scale_modifier, *tangents, 0.0, 0.0, 0.0, 0.0,
-             variant.median_default), (view, projection, None, position, background))
+    """(numbers, tensors before the weights) as _raster.forward_packed() takes them."""
+    args = {
+        "width": integer(settings.image_width, "image_width"),
+        "height": integer(settings.image_height, "image_height"),
+        "tan_fovx": settings.tanfovx, "tan_fovy": settings.tanfovy,
+        "scale_modifier": settings.scale_modifier, "median_default": variant.median_default,
+        "antialias": variant.always_antialiased or getattr(settings, "antialiasing", False),
+        "prefiltered": settings.prefiltered,
+        "view": _camera(settings, "viewmatrix", (4, 4)),
+        "projection": _camera(settings, "projmatrix", (4, 4)),
+        "background": _camera(settings, "bg", (3,)),
+    }
+    if not has_colors:
+        args["sh_degree"] = min(integer(settings.sh_degree, "sh_degree"), _MAX_DEGREE)
+        args["position"] = _camera(settings, "campos", (3,))
+    numbers, tensors = raster_fields("rasterize_gaussians", args, _COMPAT_3DGS)
+    return numbers, tensors[:_WEIGHTS]
 
 
 _SHAPES = {"3HW": lambda height, width, count: (3, height, width),
@@ -149,7 +143,7 @@ def make_results(variant, height, width, count, device, weighs):
         height = width = 0
     results, drawn = {}, {}
     for name, source, shape, dtype in plan:
-        make = _empty if source and count else torch.zeros
+        make = torch.empty if source and count else torch.zeros
         # The sizes one by one: torch takes half as long again to look into a tuple.
         results[name] = result = make(*shape(height, width, count), dtype=dtype, device=device)
         if source:
@@ -168,7 +162,7 @@ class Drawn:
         self.names, self.scene = names, scene
 
     def tensors(self, weights=None):
-        """Those of gsplat_c._raster.draw()."""
+        """Those of gsplat_c._raster.forward_packed()."""
         return (*self.camera, weights, *_in_order[self.names]((*self.scene, None)))
 
 
@@ -181,14 +175,16 @@ def forward(variant, settings, names, tensors, save):
     means, weights = tensors[0], pixel_weights(settings)
     count, weighs = count_of(means), weights is not None
     if count == 0:
-        return make_results(variant, index(settings.image_height), index(settings.image_width),
-                            0, means.device, weighs)[0], None
+        return make_results(
+            variant, integer(settings.image_height, "image_height"),
+            integer(settings.image_width, "image_width"), 0, means.device, weighs)[0], None
     scene = scene_of(names, tensors)
     numbers, camera = camera_of(variant, settings,
                                 scene[_PLACES[names]["colors"]] is not None)
-    results, outputs = make_results(variant, numbers[2], numbers[1], count, means.device, weighs)
+    results, outputs = allocate("the results", make_results, variant, numbers[_HEIGHT],
+                                numbers[_WIDTH], count, means.device, weighs)
     drawn = Drawn(None, numbers, camera, names, scene)
-    drawn.saved = _raster.draw(
+    drawn.saved = _raster.forward_packed(
         numbers, drawn.tensors(None if weights is None else weights.detach()), outputs, save)
     if "my_radii" in results:  # a variant that returns the radii twice; outputs has the last
         results["radii"] = results["my_radii"].clone()
@@ -206,7 +202,7 @@ def backward(drawn, upstream, shapes, wanted):
     scene = dict(zip(drawn.names, drawn.scene))
     used = {name: LIBRARY_NAMES[name] for name in wanted
             if name == "means2D" or scene.get(name) is not None}
-    view, _, _, position, _ = drawn.camera
+    view, position = (drawn.camera[FIELDS[name].place] for name in ("view", "position"))
     wants_pose = "theta" in wanted or "rho" in wanted
     wrt = [*used.values(), *(("view",) if wants_pose else ()),
            *(("position",) if wants_pose and position is not None else ())]
@@ -214,11 +210,11 @@ def backward(drawn, upstream, shapes, wanted):
     device, found = scene["means3D"].device, {}
     if upstream and wrt:
         for name, value in upstream.items():
-            check_float(_WHERE, f"grad_{name}", value)
+            check_float(f"grad_{name}", value)
         out = {"means2d": torch.empty(shapes["means2D"], device=device)
                } if "means2D" in used else None
-        found = _raster.backward(drawn.saved, drawn.numbers, drawn.tensors(), wrt, upstream, out,
-                                 _raster.GRAD2D_NDC)
+        found = _raster.backward_packed(drawn.saved, drawn.numbers, drawn.tensors(), wrt, upstream,
+                                        out, _raster.GRAD2D_NDC)
     gradients = {name: found[library_name] for name, library_name in used.items()
                  if library_name in found}
     if "view" in found:
