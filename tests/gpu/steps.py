@@ -68,7 +68,7 @@ class Steps:
         self.device = self.arrays.device(args["means"])
         self.context = context(self.device)
         self.block.arrays = self.arrays
-        self.packed = pack_fields(self.block, *raster_fields(flags, **args))
+        self.packed = pack_fields(self.block, *raster_fields("steps", args, flags))
         self.packed_outputs = _OUTPUTS.pack_named(
             self.block, {k: pack_output(self.block, v, k) for k, v in outputs.items()})
         self.info = dict.fromkeys(INFO_FIELDS, 0)

@@ -73,11 +73,11 @@ def test_gradients_and_buffers_on_the_cpu_are_refused():
     with pytest.raises(ValueError, match="grads.means is on cpu, expected cuda:0"):
         gsplat_c.rasterize_backward(saved, wrt=(), out={"means": args["means"].cpu()},
                                     grad_color=given, **args)
-    for name in ("state", "intersections"):
+    for name, slot in (("state", "state"), ("intersections", "lists")):
         host = gsplat_c.SavedRaster(saved.state, saved.intersections, saved.info)
         memory = np.empty(getattr(saved, name).numel() + 255, np.uint8)
         start = -memory.ctypes.data % 256
-        setattr(host, name, torch.from_numpy(memory[start:start + getattr(saved, name).numel()]))
+        setattr(host, slot, torch.from_numpy(memory[start:start + getattr(saved, name).numel()]))
         with pytest.raises(ValueError, match=f"{name} is on cpu, expected cuda:0"):
             gsplat_c.rasterize_backward(host, wrt=("means",), grad_color=given, **args)
 
