@@ -252,7 +252,7 @@ def test_wrong_values():
         ({"colors": None}, "colors is None"), ({"means": args["means"][0]}, "means is"),
         ({"means": args["means"][None]}, "expected the batch dimensions"),
         ({"scales": args["scales"][:5]}, "scales"), ({"width": 0}, "width"),
-        ({"quats": args["quats"].double()}, "rotations"),
+        ({"quats": args["quats"].double()}, "rasterization: quats is"),
     ]:
         with pytest.raises(gsplat_c.ArgumentError, match=text):
             gt.rasterization(**{**args, **change})
