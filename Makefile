@@ -56,7 +56,7 @@ bench-gpu:
 wheel:
 	@sh scripts/setup.sh wheel
 	@for platform in $(PLATFORMS); do sh scripts/setup.sh $$platform || exit 1; done
-	@sh scripts/wheel.sh $(PLATFORMS)
+	@sh scripts/wheel.sh source native $(PLATFORMS)
 
 docs:
 	@sh scripts/setup.sh docs
@@ -82,5 +82,5 @@ setup:
 
 clean:
 	rm -rf build build-arm64 build-arm64-root build-windows build-windows-libraries \
-		build-windows-python build-native build-sanitize build-coverage build-lint build-wheel* \
+		build-windows-python build-native build-sanitize build-coverage build-lint \
 		build-docs dist demo.png bindings/rust/target

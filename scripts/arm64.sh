@@ -70,10 +70,9 @@ env "GSPLAT_C_LIBRARY=$root/$folder/libgsplat_c.so" "GSPLAT_C_BUILD=$root/$folde
     python3 -m pytest -q -rs -p no:cacheprovider tests/repo/test_symbols.py tests/repo/test_wheel.py \
     -k 'test_symbols or arm64' || failed="$failed tests"
 
-# The package as it lies in a wheel.
-rm -rf $folder/wheel
-python3 -m zipfile -e "$(PYTHONPATH=bindings/python/backend python3 -m gsplat_c_build $folder/wheel \
-    --cross-file="$(cross_file arm64)" -Dgpu=disabled | sed -n 's/.* MB *//p')" $folder/wheel/package
+# The package as it is in a wheel.
+GSPLAT_C_CUDA=0 DIST=$folder/wheel sh scripts/wheel.sh arm64
+python3 -m zipfile -e $folder/wheel/*.whl $folder/wheel/package
 cd bindings/python/tests
 # shellcheck disable=SC2086
 $qemu -E PYTHONHOME="$system/usr" -E PYTHONDONTWRITEBYTECODE=1 \

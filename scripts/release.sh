@@ -1,19 +1,19 @@
 #!/bin/sh
-# scripts/release.sh [--dry-run]: builds into dist/ what a release consists of, from a clean
-# tree whose tag is v and the version:
+# scripts/release.sh [--dry-run]: builds a release into dist/, from a clean tree whose tag is v and
+# the version:
 #
-#   gsplat_c-VERSION.tar.gz              the source
-#   gsplat_c-VERSION-SYSTEM.tar.gz       library, headers and what finds them, for this machine,
-#                                        for Linux on arm64 and for Windows
-#   *.whl                                the Python package for each, and the drop-in modules
-#   SHA256SUMS                           of all of them
+#   gsplat_c-VERSION.tar.gz          the source
+#   gsplat_c-VERSION-SYSTEM.tar.gz   the library for hosts that are not Python: for this machine, for
+#                                    Linux on arm64 and for Windows
+#   *.whl                            the Python package for each of them, and the drop-in modules
+#   SHA256SUMS                       of all files
 #
-# Each library is built twice, in two places, and has to come out the same.  Publishes
-# nothing.  --dry-run goes without the tag and the changelog's heading.
+# Every library is built twice, in two places, and must come out the same.  Publishes nothing.
+# --dry-run does without the tag and the heading in the changelog, and allows:
 #
-#   GSPLAT_C_CUDA=0           for the CPU only; with --dry-run
-#   GSPLAT_C_MESON_OPTIONS    more options for meson; with --dry-run
-#   GSPLAT_C_PLATFORMS        instead of 'arm64 windows', besides this machine; with --dry-run
+#   GSPLAT_C_CUDA=0           the libraries are for the CPU only
+#   GSPLAT_C_MESON_OPTIONS    more options for meson
+#   GSPLAT_C_PLATFORMS        platforms besides this machine, instead of 'arm64 windows'
 . "$(dirname "$0")/common.sh"
 
 dry=
@@ -32,7 +32,7 @@ changes=$(git status --porcelain) || die "not a checkout"
 $changes"
 version=$(sed -n "s/^  version: '\(.*\)',/\1/p" meson.build)
 abi=$(sed -n 's/^#define GSC_ABI_M[AI][JN]OR *//p' include/gsplat_c.h | paste -sd.)
-for file in pyproject.toml bindings/python/shims/*/pyproject.toml; do
+for file in bindings/python/shims/*/pyproject.toml; do
     grep -q "^version = \"$version\"" "$file" || die "$file has another version than $version"
 done
 case $version in
@@ -55,47 +55,42 @@ export SOURCE_DATE_EPOCH
 
 # -------------------------------------------------------------------- wheels, source
 # shellcheck disable=SC2086 # platforms are a list of words
-sh scripts/wheel.sh $platforms
+sh scripts/wheel.sh source native $platforms
 
 # --------------------------------------------------- the libraries, in another place
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 git archive HEAD | tar -x -C "$place"
 [ ! -d .venv ] || ln -s "$root/.venv" "$place/.venv"
-options=$(PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=bindings/python/backend python3 -c '
-from gsplat_c_build import _library
-print(*_library.OPTIONS)')
 
-# archive SYSTEM LIBRARY WHEEL [-MESON-OPTION..]: what installing gives, whose LIBRARY is compared
-# with the one in the wheel.
+# archive SYSTEM TAG [-MESON-OPTION..]: packs what `meson install` installs.  Its library must be the
+# one in the wheel for TAG.
 archive() {
-    name=gsplat_c-$version-$1 library=$2 wheel=$3
-    shift 3
+    name=gsplat_c-$version-$1 tag=$2
+    shift 2
     # shellcheck disable=SC2086 # options are a list of words
-    meson setup "$place/build-$name" "$place" $options $gpu --prefix=/ --libdir=lib \
+    meson setup "$place/build-$name" "$place" -Dbuildtype=release -Dc_link_args=-s \
+        -Dtests=disabled -Dtools=disabled $gpu --prefix=/ --libdir=lib \
         -Dpkgconfig.relocatable=true ${GSPLAT_C_MESON_OPTIONS:-} "$@"
     meson install -C "$place/build-$name" --quiet --destdir "$place/$name"
     cp LICENSE README.md CHANGELOG.md "$place/$name/"
     tar --sort=name --mode=u=rwX,go=rX --owner=0 --group=0 --numeric-owner \
         --mtime="@$SOURCE_DATE_EPOCH" \
         -C "$place" -c "$name" | gzip -n -9 >"dist/$name.tar.gz"
-    python3 -m zipfile -e "$wheel" "$place/wheel-$name"
-    cmp "$place/wheel-$name/gsplat_c/$(basename "$library" ".$version")" "$place/$name/$library" ||
+    python3 -m zipfile -e dist/gsplat_c-"$version"-*"$tag".whl "$place/wheel-$name"
+    library=$(find "$place/$name" -type f -name 'libgsplat_c.so.*' -o -name gsplat_c.dll)
+    cmp "$place/wheel-$name"/gsplat_c/*gsplat_c.[sd]* "$library" ||
         die "$name: the library differs between two builds"
 }
-machine=$(uname -m)
-archive "$(uname -s | tr '[:upper:]' '[:lower:]')-$machine" "lib/libgsplat_c.so.$version" \
-    dist/gsplat_c-"$version"-*"linux"*"$machine".whl
+archive "$(uname -s | tr '[:upper:]' '[:lower:]')-$(uname -m)" "$(uname -m)"
 for platform in $platforms; do
     cross=--cross-file=$(cross_file "$platform")
     case $platform in
-    arm64) archive linux-aarch64 "lib/libgsplat_c.so.$version" \
-        dist/gsplat_c-"$version"-*aarch64.whl "$cross" ;;
-    windows) archive windows-x86_64 bin/gsplat_c.dll dist/gsplat_c-"$version"-*win_amd64.whl \
-        "$cross" ;;
+    arm64) archive linux-aarch64 aarch64 "$cross" ;;
+    windows) archive windows-x86_64 win_amd64 "$cross" ;;
     esac
 done
 
-(cd dist && rm -f SHA256SUMS && sha256sum -- * >SHA256SUMS)
+(cd dist && rm SHA256SUMS && sha256sum -- * >SHA256SUMS)
 say "release $version, ABI $abi${dry:+ (dry run)}:"
 cat dist/SHA256SUMS

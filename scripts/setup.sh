@@ -101,6 +101,11 @@ case $purpose in
 test | arm64 | windows) fetch "numpy and pytest" -r tests/requirements.txt ;;
 lint) fetch "ruff and mypy" -r tests/requirements-lint.txt ;;
 esac
+case $purpose in
+test | arm64 | wheel) # meson and ninja are the system's
+    fetch "meson-python and auditwheel" --no-deps -r tests/requirements-wheel.txt
+    ;;
+esac
 [ "${GSPLAT_C_CUDA:-1}" = 0 ] ||
     fetch "NVRTC and the CUDA Runtime (about 90 MB to fetch; GSPLAT_C_CUDA=0 goes without)" \
         --no-deps -r tests/requirements-cuda.txt ||

@@ -9,6 +9,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent / "helpers"))
 from installation import install  # noqa: E402
+from packages import make_checkout  # noqa: E402
 from support import ROOT  # noqa: E402
 
 
@@ -39,3 +40,9 @@ def compiler(request):
     if shutil.which(request.param) is None:
         pytest.skip(f"{request.param} is not installed")
     return request.param
+
+
+@pytest.fixture(scope="session")
+def checkout(tmp_path_factory):
+    """A repository of one commit, for tests that build packages."""
+    return make_checkout(tmp_path_factory.mktemp("checkout"))

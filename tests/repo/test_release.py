@@ -2,58 +2,20 @@
 
 import hashlib
 import os
-import shutil
 import subprocess
-import sys
 import tarfile
 
 import pytest
 
+from packages import ENVIRONMENT, PLATFORMS, QUICK, clone, commit, git
 from support import ROOT, run
 
-# Quick to build: no device code, one instruction set, no optimisation.
-# And for the platforms that there are compilers for.
-PLATFORMS = {platform: system for platform, system, target in (
-    ("arm64", "linux-aarch64", "aarch64-linux-gnu"),
-    ("windows", "windows-x86_64", "x86_64-w64-mingw32")) if shutil.which(f"{target}-gcc")}
-QUICK = {"GSPLAT_C_CUDA": "0", "GSPLAT_C_MESON_OPTIONS": "-Disa=baseline -Doptimization=0",
-         "GSPLAT_C_PLATFORMS": " ".join(PLATFORMS)}
-WITHOUT = (*QUICK, "PYTHONPATH", "CFLAGS", "LDFLAGS")
-GIT = ("git", "-c", "user.name=nobody", "-c", "user.email=nobody@example.com")
-
-
-@pytest.fixture(scope="module")
-def checkout(tmp_path_factory):
-    """A checkout of its own, whose one commit is the files as they are here."""
-    for tool in ("git", "meson", "ninja", "cc", "sha256sum"):
-        if shutil.which(tool) is None:
-            pytest.skip(f"{tool} is not installed")
-    if not (ROOT / ".git").exists():
-        pytest.skip("not a checkout")
-    if sys.version_info < (3, 11):
-        pytest.skip("building needs tomli, which would have to be fetched")
-    folder = tmp_path_factory.mktemp("checkout")
-    listed = run("git", "-C", ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-    for name in filter(None, listed.split("\0")):
-        if (ROOT / name).is_file():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, folder / name)
-    run("git", "init", "--quiet", folder)
-    commit(folder)
-    return folder
-
-
-def commit(folder):
-    run("git", "-C", folder, "add", "--all")
-    run(*GIT, "-C", folder, "commit", "--quiet", "--allow-empty", "--message=a state")
+QUICK = {**QUICK, "GSPLAT_C_PLATFORMS": " ".join(PLATFORMS)}
 
 
 def release(folder, *options, **environment):
-    kept = {name: value for name, value in os.environ.items() if name not in WITHOUT}
-    # Python with what the backend needs first, as in the virtual environment of scripts/setup.sh.
-    kept["PATH"] = f"{os.path.dirname(sys.executable)}:{kept['PATH']}"
     result = subprocess.run(["sh", "scripts/release.sh", *options], cwd=folder, text=True,
-                            capture_output=True, check=False, env={**kept, **environment})
+                            capture_output=True, check=False, env={**ENVIRONMENT, **environment})
     return result.returncode, result.stdout + result.stderr
 
 
@@ -76,9 +38,8 @@ def expect_refusal(folder, reason, *options, **environment):
 
 @pytest.fixture
 def changed(checkout, tmp_path):
-    """The checkout once more, for a test to change."""
-    run("git", "clone", "--quiet", checkout, tmp_path / "clone")
-    return tmp_path / "clone"
+    """A checkout for a test to change."""
+    return clone(checkout, tmp_path / "clone")
 
 
 def test_needs_a_clean_tree(changed):
@@ -91,11 +52,11 @@ def test_needs_a_clean_tree(changed):
 
 def test_needs_the_versions_tag(changed):
     expect_refusal(changed, f"HEAD has no tag v{version()}")
-    run("git", "-C", changed, "tag", "v0.0.1")
+    git(changed, "tag", "v0.0.1")
     expect_refusal(changed, f"HEAD has no tag v{version()}")
     edit(changed, "CHANGELOG.md", "## Unreleased", "## Not released")
     commit(changed)
-    run("git", "-C", changed, "tag", f"v{version()}")
+    git(changed, "tag", f"v{version()}")
     if f"\n## {version()}" not in (changed / "CHANGELOG.md").read_text():
         expect_refusal(changed, f"no heading '## {version()}'")
 
@@ -114,7 +75,7 @@ def test_needs_one_version(changed):
 
 def test_needs_a_frozen_interface_from_1_0_0_on(changed):
     edit(changed, "meson.build", f"version: '{version()}'", "version: '1.0.0'")
-    for path in [changed / "pyproject.toml", *changed.glob("bindings/python/shims/*/pyproject.toml")]:
+    for path in changed.glob("bindings/python/shims/*/pyproject.toml"):
         edit(changed, path, f'version = "{version()}"', 'version = "1.0.0"')
     edit(changed, "include/gsplat_c.h", "#define GSC_ABI_MINOR ", "#define GSC_ABI_MINOR 9")
     commit(changed)
@@ -126,13 +87,14 @@ def test_needs_a_frozen_interface_from_1_0_0_on(changed):
 
 
 @pytest.fixture(scope="module")
-def released(checkout):
-    code, said = release(checkout, "--dry-run", **QUICK)
+def released(checkout, tmp_path_factory):
+    folder = clone(checkout, tmp_path_factory.mktemp("released") / "clone")
+    code, said = release(folder, "--dry-run", **QUICK)
     assert code == 0, said
-    return checkout / "dist"
+    return folder / "dist"
 
 
-def test_checksums_are_of_everything(released):
+def test_every_file_has_a_checksum(released):
     rows = dict(reversed(line.split("  "))
                 for line in (released / "SHA256SUMS").read_text().splitlines())
     names = {path.name for path in released.iterdir()} - {"SHA256SUMS"}

@@ -48,6 +48,10 @@ def _candidates():
     if chosen:
         return [chosen]
     found = [os.path.join(_PACKAGE, _FILE)]
+    if not os.path.isfile(found[0]):
+        from importlib.resources import files  # slow, and needed by editable installs only
+
+        found.append(str(files(__package__) / _FILE))
     checkout = os.path.dirname(os.path.dirname(os.path.dirname(_PACKAGE)))
     if os.path.isfile(os.path.join(checkout, "include", "gsplat_c.h")):
         found.append(os.path.join(checkout, "build", _FILE))
