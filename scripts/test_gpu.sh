@@ -3,8 +3,7 @@
 # is built here, so that a machine with a GPU needs only Python with torch and pytest.  A
 # table of what they measured comes last.
 #
-# GSPLAT_C_LIBRARY_F64   the float64 build; else libgsplat_c_f64.so beside the library or in
-#                        tests/ beside it
+# GSPLAT_C_LIBRARY_F64   the float64 build; else libgsplat_c_f64.so beside the library
 # GSPLAT_C_GOLDEN        golden data, as for test.sh
 # GSPLAT_C_SEED          repeats a run's random scenes
 # GSPLAT_C_SANITIZER     compute-sanitizer, for the tests of damaged states

@@ -19,10 +19,9 @@ def _path():
     chosen = os.environ.get("GSPLAT_C_LIBRARY_F64")
     if chosen:
         return Path(chosen)
-    folder = Path(_lib.path).resolve().parent
-    for found in (folder / "libgsplat_c_f64.so", folder / "tests" / "libgsplat_c_f64.so"):
-        if found.is_file():
-            return found
+    beside = Path(_lib.path).resolve().with_name("libgsplat_c_f64.so")
+    if beside.is_file():
+        return beside
     pytest.skip("no libgsplat_c_f64.so beside the library: build the tests, or set "
                 "GSPLAT_C_LIBRARY_F64")
 
