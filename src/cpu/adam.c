@@ -1,19 +1,20 @@
 /* Adam (Kingma and Ba, "Adam: a method for stochastic optimization", 2015) and AdamW
  * (Loshchilov and Hutter, "Decoupled weight decay regularization", 2019).
  *
- * The step is bound by memory: seven values of an element are moved for twelve
- * operations.  So all groups are one sequence of pieces for the threads, every element
- * is read and written once, and rows that are not visible are not touched at all.
+ * Memory bandwidth limits the step: each element moves seven values for twelve operations.  So
+ * all groups are one sequence of blocks for the threads, each element is read and written once,
+ * and rows that are not visible are not touched at all.
  *
- * What is constant for a group is computed in double precision and rounded once; what
- * is per element is computed in the tensor's own precision. */
+ * A group's constants are computed in double precision and rounded once; elements are computed
+ * in the tensor's own precision. */
 #include "adam.h"
 
+#include "cpu.h"
 #include "math/splat_math.h"
 
-enum { PIECE = 1 << 14 /* elements that a thread takes at a time */ };
+enum { ADAM_BLOCK = 1 << 14 /* elements that a thread takes at once */ };
 
-gsc__adam_constants gsc__adam_constants_of(const gsc__adam_group *group) {
+static gsc__adam_constants gsc__adam_constants_of(const gsc__adam_group *group) {
     double correction1 = 1, correction2 = 1;
     if (group->step > 0) {
         correction1 = 1 - pow(group->beta1, group->step);
@@ -31,8 +32,11 @@ gsc__adam_constants gsc__adam_constants_of(const gsc__adam_group *group) {
         .epsilon = (gsc_real)group->epsilon};
 }
 
-void gsc__adam_elements(const gsc__adam_group *group, const gsc__adam_constants *constants,
-                        const gsc_real *restrict gradient, int64_t first, int64_t count) {
+/* Not inlined: adam_step and train_step use this one copy, so they agree to the last bit. */
+__attribute__((noinline)) static void gsc__adam_elements(const gsc__adam_group *group,
+                                                         const gsc__adam_constants *constants,
+                                                         const gsc_real *restrict gradient,
+                                                         int64_t first, int64_t count) {
     gsc_real *restrict parameter = group->parameter + first;
     gsc_real *restrict moment1 = group->moment1 + first;
     gsc_real *restrict moment2 = group->moment2 + first;
@@ -73,19 +77,17 @@ static void step_visible(const gsc__adam_group *group, const gsc__adam_constants
     }
 }
 
-typedef struct adam_job {
-    const gsc__adam_group *groups;
-    int32_t count;
-    const gsc__visible_rows *visible;
-    const int64_t *first_piece; /* [count + 1] of each group */
-} adam_job;
+typedef struct adam_task {
+    const gsc__adam *adam;
+    int64_t *first_block; /* [count + 1] of each group */
+} adam_task;
 
-/* The group that a piece belongs to: the last that begins at it or before. */
-static int32_t group_of_piece(const adam_job *job, int64_t piece) {
-    int32_t low = 0, high = job->count;
+/* The group that a block belongs to: the last that begins at or before it. */
+static int32_t group_of_block(const adam_task *task, int64_t block) {
+    int32_t low = 0, high = task->adam->count;
     while (high - low > 1) {
         const int32_t middle = low + (high - low) / 2;
-        if (job->first_piece[middle] <= piece)
+        if (task->first_block[middle] <= block)
             low = middle;
         else
             high = middle;
@@ -93,39 +95,36 @@ static int32_t group_of_piece(const adam_job *job, int64_t piece) {
     return low;
 }
 
-static void step_pieces(void *arg, int64_t begin, int64_t end, int thread) {
-    const adam_job *job = (const adam_job *)arg;
+static void step_blocks(void *arg, int64_t begin, int64_t end, int thread) {
+    const adam_task *task = arg;
+    const gsc__visible_rows *visible = &task->adam->visible;
     (void)thread;
-    for (int64_t piece = begin; piece < end; ++piece) {
-        const int32_t index = group_of_piece(job, piece);
-        const gsc__adam_group *group = &job->groups[index];
+    for (int64_t block = begin; block < end; ++block) {
+        const int32_t index = group_of_block(task, block);
+        const gsc__adam_group *group = &task->adam->groups[index];
         const gsc__adam_constants k = gsc__adam_constants_of(group);
         const int64_t elements = group->rows * group->row_size;
-        const int64_t first = (piece - job->first_piece[index]) * PIECE;
-        const int64_t last = first + PIECE < elements ? first + PIECE : elements;
-        if (job->visible->data)
-            step_visible(group, &k, job->visible, first, last);
+        const int64_t first = (block - task->first_block[index]) * ADAM_BLOCK;
+        const int64_t last = first + ADAM_BLOCK < elements ? first + ADAM_BLOCK : elements;
+        if (visible->data)
+            step_visible(group, &k, visible, first, last);
         else
             step_elements(group, &k, first, last);
     }
 }
 
-gsc_status gsc__cpu_adam_step(const gsc__call *call, const gsc__adam *adam) {
-    gsc_context *context = call->context;
-    void *stream = call->stream;
-    const gsc__adam_group *groups = adam->groups;
+static gsc_status gsc__cpu_adam_step(const gsc__call *call, const gsc__adam *adam) {
     const int32_t count = adam->count;
-    const gsc__visible_rows *visible = &adam->visible;
     const size_t bytes = ((size_t)count + 1) * sizeof(int64_t);
     void *memory;
-    GSC__TRY(gsc__context_alloc(context, bytes, "adam_step: scratch", stream, &memory));
-    int64_t *first_piece = (int64_t *)memory;
-    first_piece[0] = 0;
-    for (int32_t i = 0; i < count; ++i)
-        first_piece[i + 1] =
-            first_piece[i] + (groups[i].rows * groups[i].row_size + PIECE - 1) / PIECE;
-    adam_job job = {groups, count, visible, first_piece};
-    gsc__parallel_for(gsc__cpu_pool(context), first_piece[count], 1, step_pieces, &job);
-    gsc__context_release(context, memory, bytes, stream);
+    GSC__TRY(gsc__context_alloc(call->context, bytes, call->function, call->stream, &memory));
+    adam_task task = {adam, memory};
+    task.first_block[0] = 0;
+    for (int32_t i = 0; i < count; ++i) {
+        const int64_t elements = adam->groups[i].rows * adam->groups[i].row_size;
+        task.first_block[i + 1] = task.first_block[i] + (elements + ADAM_BLOCK - 1) / ADAM_BLOCK;
+    }
+    gsc__parallel_for(gsc__cpu_pool(call->context), task.first_block[count], 1, step_blocks, &task);
+    gsc__context_release(call->context, memory, bytes, call->stream);
     return GSC_OK;
 }

@@ -2,25 +2,22 @@
 #ifndef GSC_CPU_ADAM_H
 #define GSC_CPU_ADAM_H
 
-#include "cpu.h"
-
-#define gsc__adam_constants_of GSC__ISA_NAME(gsc__adam_constants_of)
-#define gsc__adam_elements GSC__ISA_NAME(gsc__adam_elements)
+#include "core/backend.h"
 
 /* What is the same for all elements of a group. */
 typedef struct gsc__adam_constants {
-    gsc_real decay; /* added to the gradient, by the parameter */
-    gsc_real keep;  /* of the parameter, before the step */
+    gsc_real decay; /* times the parameter, added to the gradient */
+    gsc_real keep;  /* times the parameter, before the step */
     gsc_real beta1, beta2;
     gsc_real complement1, complement2; /* 1 - beta */
     gsc_real step_size;                /* lr / (1 - beta1^step) */
     gsc_real root_scale;               /* 1 / sqrt(1 - beta2^step) */
     gsc_real epsilon;
 } gsc__adam_constants;
-gsc__adam_constants gsc__adam_constants_of(const gsc__adam_group *group);
+static gsc__adam_constants gsc__adam_constants_of(const gsc__adam_group *group);
 
 /* Steps the elements from `first` on; gradient: [count]. */
-void gsc__adam_elements(const gsc__adam_group *group, const gsc__adam_constants *constants,
-                        const gsc_real *gradient, int64_t first, int64_t count);
+static void gsc__adam_elements(const gsc__adam_group *group, const gsc__adam_constants *constants,
+                               const gsc_real *gradient, int64_t first, int64_t count);
 
 #endif

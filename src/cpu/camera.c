@@ -1,5 +1,6 @@
+#include "camera.h"
+
 #include "math/camera_math.h"
-#include "raster_state.h"
 
 static gsc__camera_source source_of(const gsc__raster *raster, int64_t index) {
     gsc__camera_source source = {

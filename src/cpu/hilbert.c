@@ -1,11 +1,11 @@
-/* The keys are those of Skilling, Programming the Hilbert curve (AIP Conference
- * Proceedings 707, 2004), in three dimensions with 21 bits each.  Leaves of 16 points along
- * this curve meet half as many others as along Morton's, because it never jumps.
+/* The keys are those of Skilling, Programming the Hilbert curve (AIP Conference Proceedings 707,
+ * 2004), in three dimensions with 21 bits each.  Leaves of 16 points along this curve meet half
+ * as many others as along Morton's, because it never jumps.
  *
- * One scale serves all axes, from the finite points' own bounding box.  Where more points
- * than a leaf holds share a cell (a few far outliers make every cell large), the cell is
- * ordered again by a grid of its own, as often as it takes: each round splits it, so the
- * order is as good for a cluster of any density. */
+ * One scale, from the bounding box of the finite points, serves all axes.  A few far outliers
+ * make every cell large.  So a cell with more points than a leaf holds is ordered again by a grid
+ * of its own, and again if necessary: each round splits it, and clusters of any density end in
+ * good order. */
 #include "hilbert.h"
 
 #include "simd.h"
@@ -16,9 +16,9 @@
 #define CELLS (UINT32_C(1) << BITS)
 #define NOT_FINITE UINT64_MAX /* sorts last */
 #define KEY_BITS 64
-#define BLOCK 16    /* points whose keys are computed together */
-#define GRAIN 16384 /* points a thread takes at once */
-#define PIECES 4    /* of runs, per thread */
+#define KEY_BLOCK 16       /* points whose keys are computed together */
+#define POINTS_GRAIN 16384 /* points a thread takes at once */
+#define RUN_BLOCKS 4       /* of runs, per thread */
 
 typedef struct bounds {
     gsc_real low[3], high[3];
@@ -26,8 +26,8 @@ typedef struct bounds {
 } bounds;
 
 typedef struct cell_grid {
-    gsc_real low[3]; /* of half the coordinates: the extent of the whole may overflow */
-    gsc_real scale;  /* 0: too small to be divided */
+    gsc_real low[3]; /* of half the coordinates: the full extent may overflow */
+    gsc_real scale;  /* 0: too small to divide */
 } cell_grid;
 
 typedef struct range_task {
@@ -38,7 +38,7 @@ typedef struct range_task {
     int64_t begin; /* of the range in order */
     cell_grid grid;
     bounds *bounds;       /* [threads] */
-    int64_t *piece_start; /* [pieces + 1] */
+    int64_t *block_start; /* [blocks + 1] */
 } range_task;
 
 static bool is_finite(const gsc_real *p) {
@@ -93,7 +93,7 @@ static cell_grid grid_of(const bounds *box) {
 
 /* --------------------------------------------------------------------- keys */
 
-/* Spreads the low 21 bits so that two zeros stand between any two of them. */
+/* Puts two zeros between any two of the low 21 bits. */
 GSC__INLINE uint64_t spread(uint64_t x) {
     x = (x | x << 32) & UINT64_C(0x001f00000000ffff);
     x = (x | x << 16) & UINT64_C(0x001f0000ff0000ff);
@@ -103,10 +103,10 @@ GSC__INLINE uint64_t spread(uint64_t x) {
     return x;
 }
 
-/* One step of Skilling's loop: axis `x` inverts or exchanges the low bits of axis 0. */
-GSC__INLINE void undo_turn(uint32_t *x0, uint32_t *x, int bit) {
+/* One step of Skilling's loop: axis x inverts or exchanges the low bits of axis 0. */
+GSC__INLINE void undo_rotation(uint32_t *x0, uint32_t *x, int bit) {
     const uint32_t low = (UINT32_C(1) << bit) - 1;
-    for (int i = 0; i < BLOCK; ++i) {
+    for (int i = 0; i < KEY_BLOCK; ++i) {
         uint32_t invert = low & (0 - (x[i] >> bit & 1));
         uint32_t exchange = (x0[i] ^ x[i]) & (low & ~invert);
         x0[i] ^= invert | exchange;
@@ -114,33 +114,33 @@ GSC__INLINE void undo_turn(uint32_t *x0, uint32_t *x, int bit) {
     }
 }
 
-/* Cells [3, BLOCK] to places on the curve. */
-static void curve_keys(uint32_t cell[3][BLOCK], uint64_t *keys) {
+/* Cells [3, KEY_BLOCK] to places on the curve. */
+static void curve_keys(uint32_t cell[3][KEY_BLOCK], uint64_t *keys) {
     uint32_t *x = cell[0], *y = cell[1], *z = cell[2];
     for (int bit = BITS - 1; bit > 0; --bit) {
         const uint32_t low = (UINT32_C(1) << bit) - 1;
-        for (int i = 0; i < BLOCK; ++i) x[i] ^= low & (0 - (x[i] >> bit & 1));
-        undo_turn(x, y, bit);
-        undo_turn(x, z, bit);
+        for (int i = 0; i < KEY_BLOCK; ++i) x[i] ^= low & (0 - (x[i] >> bit & 1));
+        undo_rotation(x, y, bit);
+        undo_rotation(x, z, bit);
     }
-    for (int i = 0; i < BLOCK; ++i) {
+    for (int i = 0; i < KEY_BLOCK; ++i) {
         uint32_t x1 = x[i], y1 = y[i] ^ x1, z1 = z[i] ^ y1;
-        uint32_t turn = z1 >> 1; /* parity of the bits above each bit */
-        turn ^= turn >> 1;
-        turn ^= turn >> 2;
-        turn ^= turn >> 4;
-        turn ^= turn >> 8;
-        turn ^= turn >> 16;
-        keys[i] = spread(x1 ^ turn) << 2 | spread(y1 ^ turn) << 1 | spread(z1 ^ turn);
+        uint32_t parity = z1 >> 1; /* of the bits above each bit */
+        parity ^= parity >> 1;
+        parity ^= parity >> 2;
+        parity ^= parity >> 4;
+        parity ^= parity >> 8;
+        parity ^= parity >> 16;
+        keys[i] = spread(x1 ^ parity) << 2 | spread(y1 ^ parity) << 1 | spread(z1 ^ parity);
     }
 }
 
 static void keys_of(const gsc_real *points, const uint32_t *values, int64_t count,
                     const cell_grid *grid, uint64_t *keys) {
-    for (int64_t first = 0; first < count; first += BLOCK) {
-        int size = count - first < BLOCK ? (int)(count - first) : BLOCK;
-        uint32_t cell[3][BLOCK] = {{0}};
-        uint64_t block_keys[BLOCK];
+    for (int64_t first = 0; first < count; first += KEY_BLOCK) {
+        int size = count - first < KEY_BLOCK ? (int)(count - first) : KEY_BLOCK;
+        uint32_t cell[3][KEY_BLOCK] = {{0}};
+        uint64_t block_keys[KEY_BLOCK];
         for (int i = 0; i < size; ++i) {
             const gsc_real *p = points + 3 * (size_t)values[first + i];
             if (!is_finite(p)) continue;
@@ -173,7 +173,7 @@ static int64_t run_end(const uint64_t *keys, int64_t begin, int64_t end) {
     return i;
 }
 
-/* Sorts order[begin, end) without losing which buffer is which. */
+/* Sorts order[begin, end) and keeps the result in keys and values. */
 static void sort_range(gsc__pool *pool, gsc__pairs64 *order, int64_t begin, int64_t end,
                        void *scratch) {
     gsc__pairs64 range = {order->keys + begin, order->other_keys + begin, order->values + begin,
@@ -189,7 +189,7 @@ static void set_keys(uint64_t *keys, int64_t begin, int64_t end, uint64_t key) {
     for (int64_t i = begin; i < end; ++i) keys[i] = key;
 }
 
-/* A range that one thread orders alone.  The keys are left undefined. */
+/* Orders a range on the calling thread.  Leaves the keys undefined. */
 static void order_short_range(const gsc_real *points, gsc__pairs64 *order, int64_t begin,
                               int64_t end) {
     bounds box = bounds_of(points, order->values + begin, end - begin);
@@ -207,9 +207,9 @@ static void order_short_runs(void *arg, int64_t first, int64_t last, int thread)
     const range_task *task = arg;
     uint64_t *keys = task->order->keys;
     (void)thread;
-    for (int64_t piece = first; piece < last; ++piece) {
-        int64_t end = task->piece_start[piece + 1];
-        for (int64_t i = task->piece_start[piece], next; i < end; i = next) {
+    for (int64_t block = first; block < last; ++block) {
+        int64_t end = task->block_start[block + 1];
+        for (int64_t i = task->block_start[block], next; i < end; i = next) {
             uint64_t key = keys[i];
             next = run_end(keys, i, end);
             if (next - i <= GSC__HILBERT_RUN || next - i >= GSC__SORT_PARALLEL) continue;
@@ -231,28 +231,28 @@ static int64_t first_above(const uint64_t *keys, int64_t begin, int64_t end, uin
     return begin;
 }
 
-static int find_pieces(range_task *task, int64_t end) {
+static int find_blocks(range_task *task, int64_t end) {
     const uint64_t *keys = task->order->keys;
-    int pieces = gsc__pool_threads(task->pool) * PIECES;
-    task->piece_start = task->scratch;
-    task->piece_start[0] = task->begin;
-    for (int piece = 1; piece < pieces; ++piece) {
-        int64_t middle = task->begin + (end - task->begin) / pieces * piece;
+    int blocks = gsc__pool_threads(task->pool) * RUN_BLOCKS;
+    task->block_start = task->scratch;
+    task->block_start[0] = task->begin;
+    for (int block = 1; block < blocks; ++block) {
+        int64_t middle = task->begin + (end - task->begin) / blocks * block;
         int64_t start = middle <= task->begin
                             ? task->begin
                             : first_above(keys, task->begin, end, keys[middle - 1]);
-        task->piece_start[piece] = start;
+        task->block_start[block] = start;
     }
-    task->piece_start[pieces] = end;
-    return pieces;
+    task->block_start[blocks] = end;
+    return blocks;
 }
 
 /* Orders [begin, end) of finite points on all threads. */
 static void order_range(range_task task, int64_t end);
 
 static void order_runs(range_task *task, int64_t end) {
-    int pieces = find_pieces(task, end);
-    gsc__parallel_for(task->pool, pieces, 1, order_short_runs, task);
+    int blocks = find_blocks(task, end);
+    gsc__parallel_for(task->pool, blocks, 1, order_short_runs, task);
     uint64_t *keys = task->order->keys;
     for (int64_t i = task->begin, next; i < end; i = next) {
         uint64_t key = keys[i];
@@ -269,7 +269,7 @@ static bounds range_bounds(range_task *task, int64_t end) {
     int threads = gsc__pool_threads(task->pool);
     task->bounds = task->scratch;
     for (int thread = 0; thread < threads; ++thread) task->bounds[thread] = no_bounds;
-    gsc__parallel_for(task->pool, end - task->begin, GRAIN, find_bounds, task);
+    gsc__parallel_for(task->pool, end - task->begin, POINTS_GRAIN, find_bounds, task);
     bounds box = no_bounds;
     for (int thread = 0; thread < threads; ++thread) add_bounds(&box, &task->bounds[thread]);
     return box;
@@ -279,7 +279,7 @@ static void order_range(range_task task, int64_t end) {
     bounds box = range_bounds(&task, end);
     task.grid = grid_of(&box);
     if (task.grid.scale == 0) return;
-    gsc__parallel_for(task.pool, end - task.begin, GRAIN, find_keys, &task);
+    gsc__parallel_for(task.pool, end - task.begin, POINTS_GRAIN, find_keys, &task);
     sort_range(task.pool, task.order, task.begin, end, task.scratch);
     order_runs(&task, end);
 }
@@ -290,14 +290,14 @@ static void number_points(void *arg, int64_t begin, int64_t end, int thread) {
     for (int64_t i = begin; i < end; ++i) values[i] = (uint32_t)i;
 }
 
-int64_t gsc__hilbert_order(gsc__pool *pool, const gsc_real *points, int64_t count,
-                           gsc__pairs64 *order, void *scratch) {
+static int64_t gsc__hilbert_order(gsc__pool *pool, const gsc_real *points, int64_t count,
+                                  gsc__pairs64 *order, void *scratch) {
     range_task task = {.pool = pool, .points = points, .order = order, .scratch = scratch};
-    gsc__parallel_for(pool, count, GRAIN, number_points, order->values);
+    gsc__parallel_for(pool, count, POINTS_GRAIN, number_points, order->values);
     bounds box = range_bounds(&task, count);
     task.grid = grid_of(&box);
     if (task.grid.scale == 0 && box.finite == count) return count;
-    gsc__parallel_for(pool, count, GRAIN, find_keys, &task);
+    gsc__parallel_for(pool, count, POINTS_GRAIN, find_keys, &task);
     gsc__sort_pairs64(pool, order, count, KEY_BITS, scratch);
     order_runs(&task, box.finite);
     return box.finite;

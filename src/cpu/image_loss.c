@@ -1,18 +1,20 @@
 /* A mix of L1, L2 and SSIM as a training loss: its value, its parts and its gradient
  * from one pass over the images. */
 #include "image_pass.h"
+
+#include "cpu.h"
 #include "image_rows.h"
 
 /* ---------------------------------------------------------- sum of the mask */
 
 enum { MASK_ROWS = 64, MASK_COLUMNS = 256 };
 
-typedef struct mask_job {
+typedef struct mask_task {
     const gsc__image_loss *loss;
-    int64_t pieces; /* of MASK_ROWS rows in an image */
+    int64_t blocks; /* of MASK_ROWS rows in an image */
     int32_t border; /* where no window is inside the image */
-    double *sums;   /* [B * pieces][2] of all pixels, of those with a window */
-} mask_job;
+    double *sums;   /* [B * blocks][2] of all pixels, of those with a window */
+} mask_task;
 
 static double mask_row_sum(const gsc__image *mask, int64_t b, int32_t y, int32_t first,
                            int32_t last) {
@@ -27,60 +29,58 @@ static double mask_row_sum(const gsc__image *mask, int64_t b, int32_t y, int32_t
 }
 
 static void sum_mask_rows(void *arg, int64_t begin, int64_t end, int thread) {
-    const mask_job *job = (const mask_job *)arg;
-    const gsc__image_loss *loss = job->loss;
-    const int32_t border = job->border;
+    const mask_task *task = arg;
+    const gsc__image_loss *loss = task->loss;
+    const int32_t border = task->border;
     (void)thread;
     for (int64_t i = begin; i < end; ++i) {
-        const int32_t y0 = (int32_t)(i % job->pieces) * MASK_ROWS;
+        const int32_t y0 = (int32_t)(i % task->blocks) * MASK_ROWS;
         double all = 0, inside = 0;
         for (int32_t y = y0; y < y0 + MASK_ROWS && y < loss->height; ++y) {
-            const int64_t b = i / job->pieces;
+            const int64_t b = i / task->blocks;
             const double middle = mask_row_sum(&loss->mask, b, y, border, loss->width - border);
             all += middle + mask_row_sum(&loss->mask, b, y, 0, border) +
                    mask_row_sum(&loss->mask, b, y, loss->width - border, loss->width);
             if (y >= border && y < loss->height - border) inside += middle;
         }
-        job->sums[2 * i] = all;
-        job->sums[2 * i + 1] = inside;
+        task->sums[2 * i] = all;
+        task->sums[2 * i + 1] = inside;
     }
 }
 
 /* The sums of the weights of all pixels and of all windows, over every channel. */
-static gsc_status weight_sums(gsc_context *context, const gsc__image_loss *loss, void *stream,
-                              double *pixels, double *windows) {
+static gsc_status weight_sums(const gsc__call *call, const gsc__image_loss *loss, double *pixels,
+                              double *windows) {
     const int32_t border = loss->flags & GSC_SSIM_VALID ? loss->window.size / 2 : 0;
     const double images = (double)loss->batch * loss->channels;
     *pixels = images * loss->height * loss->width;
     *windows = images * (loss->height - 2 * border) * (loss->width - 2 * border);
     if (!loss->mask.data || *pixels == 0) return GSC_OK;
 
-    mask_job job = {
-        .loss = loss, .pieces = (loss->height + MASK_ROWS - 1) / MASK_ROWS, .border = border};
-    const int64_t count = loss->batch * job.pieces;
+    mask_task task = {
+        .loss = loss, .blocks = (loss->height + MASK_ROWS - 1) / MASK_ROWS, .border = border};
+    const int64_t count = loss->batch * task.blocks;
     const size_t bytes = (size_t)count * 2 * sizeof(double);
     void *memory;
-    GSC__TRY(gsc__context_alloc(context, bytes, "image_loss: scratch", stream, &memory));
-    job.sums = (double *)memory;
-    gsc__parallel_for(gsc__cpu_pool(context), count, 1, sum_mask_rows, &job);
+    GSC__TRY(gsc__context_alloc(call->context, bytes, call->function, call->stream, &memory));
+    task.sums = (double *)memory;
+    gsc__parallel_for(gsc__cpu_pool(call->context), count, 1, sum_mask_rows, &task);
     *pixels = *windows = 0;
     for (int64_t i = 0; i < count; ++i) {
-        *pixels += job.sums[2 * i] * loss->channels;
-        *windows += job.sums[2 * i + 1] * loss->channels;
+        *pixels += task.sums[2 * i] * loss->channels;
+        *windows += task.sums[2 * i + 1] * loss->channels;
     }
-    gsc__context_release(context, memory, bytes, stream);
+    gsc__context_release(call->context, memory, bytes, call->stream);
     return GSC_OK;
 }
 
 /* --------------------------------------------------------------------- loss */
 
-/* The SSIM of a window that the mask excludes is computed all the same: it is only not
- * counted.  Without any weight every mean is 0. */
-gsc_status gsc__cpu_image_loss(const gsc__call *call, const gsc__image_loss *loss) {
-    gsc_context *context = call->context;
-    void *stream = call->stream;
+/* The SSIM of a window that the mask excludes is computed, but not counted.  Without any weight
+ * every mean is 0. */
+static gsc_status gsc__cpu_image_loss(const gsc__call *call, const gsc__image_loss *loss) {
     double pixels, windows;
-    GSC__TRY(weight_sums(context, loss, stream, &pixels, &windows));
+    GSC__TRY(weight_sums(call, loss, &pixels, &windows));
     const double per_pixel = pixels != 0 ? 1 / pixels : 0;
     const double per_window = windows != 0 ? 1 / windows : 0;
     const double scale = (double)loss->grad_scale;
@@ -103,7 +103,7 @@ gsc_status gsc__cpu_image_loss(const gsc__call *call, const gsc__image_loss *los
                      (gsc_real)(-scale * (double)loss->ssim_weight * per_window)},
         .grad_image = loss->grad_image,
     };
-    GSC__TRY(gsc__image_pass_run(context, &pass, "image_loss: scratch", stream));
+    GSC__TRY(gsc__image_pass_run(call, &pass));
 
     const double l1 = pass.sums[GSC__SUM_L1] * per_pixel;
     const double l2 = pass.sums[GSC__SUM_L2] * per_pixel;

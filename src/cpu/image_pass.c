@@ -1,15 +1,16 @@
-/* Each tile of the image streams through two rings of rows.  Pixels enter the first;
- * its columns are filtered, then the rows of the result, which gives a row of the SSIM
- * map and of its partial derivatives; these enter the second ring, and the same two
- * filters turn them into a row of the gradient.  The rings stay in the nearest caches,
- * and memory sees each image once and the gradient once.
+/* Each tile of the image streams through two rings of rows.  Pixels enter the first; its columns
+ * are filtered, then the rows of the result, which gives a row of the SSIM map and of its partial
+ * derivatives.  These enter the second ring, and the same two filters turn them into a row of the
+ * gradient.  The rings stay in the nearest caches; each image is read once and the gradient
+ * written once.
  *
- * A tile computes the partial derivatives in a margin of one radius around it again,
- * instead of sharing them: tiles stay independent, so that neither their order nor the
- * number of threads changes a result, and each can subtract a level of its own from its
- * pixels (see ssim_filter.h). */
+ * In a margin of one radius around a tile, its neighbours compute the same partial derivatives
+ * again.  That keeps tiles independent: neither their order nor the number of threads changes a
+ * result, and each can subtract a level of its own from its pixels (see ssim_filter.h). */
 #include "image_pass.h"
 
+#include "core/carve.h"
+#include "cpu.h"
 #include "image_rows.h"
 #include "ssim_filter.h"
 
@@ -20,7 +21,7 @@ enum {
     PREFETCH_ROWS = 8 /* that a row is fetched ahead */
 };
 
-typedef struct tile {
+typedef struct image_tile {
     const gsc__image_pass *pass;
     ssim_terms terms;
     int64_t b, c;
@@ -35,9 +36,7 @@ typedef struct tile {
     gsc_real *partials; /* ring [2 radius + 2 SSIM_ROWS][SSIM_FIELDS][stride] */
     gsc_real *columns;  /* [SSIM_FIELDS][SSIM_ROWS][stride] filtered vertically */
     gsc_real *x, *y, *weight, *row, *row2, *grad_x, *grad_y; /* [stride] */
-} tile;
-
-enum { SINGLE_ROWS = 7 };
+} image_tile;
 
 static int min_int(int a, int b) {
     return a < b ? a : b;
@@ -53,38 +52,35 @@ static int partial_slots(int radius) {
     return 2 * radius + 2 * SSIM_ROWS;
 }
 
-/* Room for a tile with two margins, and for vectors that begin inside it. */
+/* Reals in a row: a tile with two margins, and a vector that begins on its last column. */
 static int row_stride(int radius) {
     return (TILE_WIDTH + 4 * radius + 2 * GSC__LANES) / GSC__LANES * GSC__LANES;
 }
 
-static size_t scratch_reals(int radius) {
-    size_t rows = (size_t)(input_slots(radius) + partial_slots(radius) + SSIM_ROWS) * SSIM_FIELDS;
-    return (rows + SINGLE_ROWS) * (size_t)row_stride(radius);
-}
-
-static void tile_scratch(tile *t, gsc_real *scratch) {
+static size_t carve_tile(image_tile *t, void *base) {
     const int radius = t->terms.radius;
-    t->stride = row_stride(radius);
-    t->inputs = scratch;
-    t->partials = t->inputs + (ptrdiff_t)input_slots(radius) * SSIM_FIELDS * t->stride;
-    t->columns = t->partials + (ptrdiff_t)partial_slots(radius) * SSIM_FIELDS * t->stride;
-    gsc_real *rows = t->columns + (ptrdiff_t)SSIM_ROWS * SSIM_FIELDS * t->stride;
-    gsc_real **singles[SINGLE_ROWS] = {&t->x,    &t->y,      &t->weight, &t->row,
-                                       &t->row2, &t->grad_x, &t->grad_y};
-    for (int i = 0; i < SINGLE_ROWS; ++i) *singles[i] = rows + (ptrdiff_t)i * t->stride;
+    const size_t row = (size_t)row_stride(radius), fields = SSIM_FIELDS * row;
+    gsc__carver carver = {.base = base};
+    t->stride = (int)row;
+    t->inputs = gsc__carve(&carver, (size_t)input_slots(radius) * fields, sizeof(gsc_real));
+    t->partials = gsc__carve(&carver, (size_t)partial_slots(radius) * fields, sizeof(gsc_real));
+    t->columns = gsc__carve(&carver, SSIM_ROWS * fields, sizeof(gsc_real));
+    gsc_real **rows[] = {&t->x, &t->y, &t->weight, &t->row, &t->row2, &t->grad_x, &t->grad_y};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i)
+        *rows[i] = gsc__carve(&carver, row, sizeof(gsc_real));
+    return carver.at;
 }
 
 /* --------------------------------------------------------------------- rows */
 
-static void read_pixels(const tile *t, const gsc__image *image, int y, int x, int n,
+static void read_pixels(const image_tile *t, const gsc__image *image, int y, int x, int n,
                         gsc_real *out) {
     image_row_read(image, GSC_REAL(255.0), t->b, t->c, y, x, n, out);
 }
 
 /* Columns [x, x + n) of row y less level; zero outside the image. */
-static void read_padded(const tile *t, const gsc__image *image, int y, int x, int n, gsc_real level,
-                        gsc_real *restrict out) {
+static void read_padded(const image_tile *t, const gsc__image *image, int y, int x, int n,
+                        gsc_real level, gsc_real *restrict out) {
     const int width = t->pass->width;
     int first = x < 0 ? -x : 0, last = x + n > width ? width - x : n;
     if (y < 0 || y >= t->pass->height) first = last = 0;
@@ -95,7 +91,7 @@ static void read_padded(const tile *t, const gsc__image *image, int y, int x, in
 }
 
 /* Weights of columns [first, last) of row y. */
-static void read_weight(const tile *t, int y, int first, int last, gsc_real *out) {
+static void read_weight(const image_tile *t, int y, int first, int last, gsc_real *out) {
     const gsc__image *weight = &t->pass->weight;
     const int origin = t->pass->weight_origin;
     if (weight->data)
@@ -104,22 +100,22 @@ static void read_weight(const tile *t, int y, int first, int last, gsc_real *out
         for (int i = 0; i < last - first; ++i) out[i] = 1;
 }
 
-/* Fetches what the tile is going to touch of row y, if there is such a row. */
-GSC__INLINE void prefetch(const tile *t, const gsc__image *image, int y) {
+/* Fetches the part of row y that the tile is going to touch, if there is such a row. */
+GSC__INLINE void prefetch(const image_tile *t, const gsc__image *image, int y) {
     const int x1 = min_int(t->x1 + t->margin + t->terms.radius, t->pass->width);
     if (y < 0 || y >= t->pass->height) return;
     image_row_prefetch(image, t->b, t->c, y, t->x0, x1);
 }
 
-static void write_pixels(const tile *t, const gsc__image *image, int y, const gsc_real *row) {
+static void write_pixels(const image_tile *t, const gsc__image *image, int y, const gsc_real *row) {
     if (!image->data) return;
     prefetch(t, image, y + PREFETCH_ROWS);
     image_row_write(image, t->b, t->c, y, t->x0, t->x1 - t->x0, row);
 }
 
-/* The mean of the tile's pixels; 0 if that is no number, so that a NaN spoils only the
- * windows that see it. */
-static gsc_real tile_level(const tile *t, const gsc__image *image) {
+/* The mean of the tile's pixels; 0 if it is not finite, so that a NaN spoils only the windows that
+ * contain it. */
+static gsc_real tile_level(const image_tile *t, const gsc__image *image) {
     const int n = t->x1 - t->x0;
     double sum = 0;
     int rows = 0;
@@ -136,21 +132,21 @@ static gsc_real tile_level(const tile *t, const gsc__image *image) {
 
 /* Rows of the map are counted from y0 - margin, rows of pixels from a radius before. */
 
-static gsc_real *input_row(const tile *t, int i, int field) {
+static gsc_real *input_row(const image_tile *t, int i, int field) {
     const int slot = i % input_slots(t->terms.radius);
     return t->inputs + (ptrdiff_t)(slot * SSIM_FIELDS + field) * t->stride;
 }
 
-static gsc_real *partial_row(const tile *t, int i, int field) {
+static gsc_real *partial_row(const image_tile *t, int i, int field) {
     const int slot = i % partial_slots(t->terms.radius);
     return t->partials + (ptrdiff_t)(slot * SSIM_FIELDS + field) * t->stride;
 }
 
-static gsc_real *column_row(const tile *t, int i, int field) {
+static gsc_real *column_row(const image_tile *t, int i, int field) {
     return t->columns + (ptrdiff_t)(field * SSIM_ROWS + i) * t->stride;
 }
 
-static void load_input(const tile *t, int i) {
+static void load_input(const image_tile *t, int i) {
     const gsc__image_pass *pass = t->pass;
     const int reach = t->margin + t->terms.radius;
     const int y = t->y0 - reach + i, x = t->x0 - reach, n = t->x1 - t->x0 + 2 * reach;
@@ -169,8 +165,8 @@ static void load_input(const tile *t, int i) {
 }
 
 /* Filters the columns of `fields` fields of a ring from its row i on. */
-static void filter_ring(const tile *t, gsc_real *(*ring_row)(const tile *, int, int), int i,
-                        int fields, int count) {
+static void filter_ring(const image_tile *t, gsc_real *(*ring_row)(const image_tile *, int, int),
+                        int i, int fields, int count) {
     const gsc_real *rows[2 * SSIM_RADIUS_MAX + SSIM_ROWS];
     for (int field = 0; field < fields; ++field) {
         for (int k = 0; k < 2 * t->terms.radius + SSIM_ROWS; ++k)
@@ -179,7 +175,7 @@ static void filter_ring(const tile *t, gsc_real *(*ring_row)(const tile *, int, 
     }
 }
 
-static void store_map(const tile *t, int y, int first, int last, const gsc_real *row) {
+static void store_map(const image_tile *t, int y, int first, int last, const gsc_real *row) {
     const gsc__image_pass *pass = t->pass;
     const int64_t width = t->inside_x1 - t->inside_x0, height = t->inside_y1 - t->inside_y0;
     const int64_t plane = t->b * pass->channels + t->c;
@@ -188,7 +184,7 @@ static void store_map(const tile *t, int y, int first, int last, const gsc_real 
 }
 
 /* Clears the partial derivatives of row i outside columns [first, last). */
-static void clear_partials(const tile *t, int i, int first, int last, int n) {
+static void clear_partials(const image_tile *t, int i, int first, int last, int n) {
     for (int f = 0; f < SSIM_FIELDS; ++f) {
         gsc_real *row = partial_row(t, i, f);
         for (int k = 0; k < first; ++k) row[k] = 0;
@@ -196,9 +192,9 @@ static void clear_partials(const tile *t, int i, int first, int last, int n) {
     }
 }
 
-/* Row i of the map, from row r of the filtered columns.  Nothing exists outside the
- * image, or where a window does not fit when it must. */
-static void compute_map_row(tile *t, int i, int r) {
+/* Row i of the map, from row r of the filtered columns.  There is nothing outside the image nor,
+ * with GSC_SSIM_VALID, where a window does not fit. */
+static void compute_map_row(image_tile *t, int i, int r) {
     const int y = t->y0 - t->margin + i, x = t->x0 - t->margin, n = t->x1 - t->x0 + 2 * t->margin;
     const int first = max_int(t->inside_x0 - x, 0), last = min_int(t->inside_x1 - x, n);
     if (y < t->inside_y0 || y >= t->inside_y1 || y >= t->y1 + t->margin || first >= last) {
@@ -228,7 +224,7 @@ static void compute_map_row(tile *t, int i, int r) {
 
 /* Sums and gradients of the terms without a window, over row y, which is in t->x and
  * t->y.  At x = y the derivative of |x - y| is 0. */
-static void pointwise_row(tile *t, int y, int n) {
+static void pointwise_row(image_tile *t, int y, int n) {
     const gsc_real l1 = t->pass->upstream[GSC__SUM_L1], l2 = t->pass->upstream[GSC__SUM_L2];
     const gsc_real *restrict first = t->x, *restrict second = t->y, *restrict weight = t->weight;
     gsc_real *restrict absolute = t->row, *restrict square = t->row2, *restrict grad = t->grad_x;
@@ -244,8 +240,8 @@ static void pointwise_row(tile *t, int y, int n) {
     t->sums[GSC__SUM_L2] += image_row_sum(square, n);
 }
 
-/* SSIM_ROWS rows from y on: everything that is per pixel, and the gradient. */
-static void finish_rows(tile *t, int y) {
+/* SSIM_ROWS rows from y on: the terms of each pixel, and the gradient. */
+static void finish_rows(image_tile *t, int y) {
     const gsc__image_pass *pass = t->pass;
     const int n = t->x1 - t->x0, fields = pass->grad_target.data ? SSIM_FIELDS : SSIM_FIELDS - 1;
     if (t->differentiate) filter_ring(t, partial_row, y - t->y0, fields, n + 2 * t->margin);
@@ -268,9 +264,9 @@ static void finish_rows(tile *t, int y) {
     }
 }
 
-/* The whole tile: rows of the map in groups, each followed by the rows of the gradient
- * that have all they need. */
-static void run_tile(tile *t) {
+/* The whole tile: rows of the map in groups, each followed by the rows of the gradient that it
+ * completes. */
+static void run_tile(image_tile *t) {
     const gsc__image_pass *pass = t->pass;
     const int reach = 2 * t->terms.radius, rows = t->y1 - t->y0;
     int finished = 0;
@@ -296,26 +292,27 @@ static void run_tile(tile *t) {
 
 /* --------------------------------------------------------------------- pass */
 
-typedef struct pass_job {
+typedef struct pass_task {
     const gsc__image_pass *pass;
     gsc_real half[SSIM_RADIUS_MAX + 1];
-    int64_t rows, columns; /* of tiles in an image */
-    gsc_real *scratch;     /* [threads][scratch_reals] */
-    double *sums;          /* [tiles][GSC__SUM_COUNT] */
-} pass_job;
+    int64_t rows, columns;  /* of tiles in an image */
+    double *sums;           /* [tiles][GSC__SUM_COUNT] */
+    unsigned char *scratch; /* [threads][scratch_bytes] */
+    size_t scratch_bytes;
+} pass_task;
 
-/* Tiles are numbered with the channel fastest: images whose channels lie together then
- * find their pixels in the cache. */
-static void place_tile(tile *t, const pass_job *job, int64_t index) {
-    const gsc__image_pass *pass = job->pass;
+/* The channel is the fastest index of tiles: if the channels of a pixel lie together, they are
+ * then still in the cache. */
+static void place_tile(image_tile *t, const pass_task *task, int64_t index) {
+    const gsc__image_pass *pass = task->pass;
     t->c = index % pass->channels;
     index /= pass->channels;
-    const int64_t column = index % job->columns, row = index / job->columns % job->rows;
-    t->b = index / job->columns / job->rows;
-    t->x0 = (int)(column * pass->width / job->columns);
-    t->x1 = (int)((column + 1) * pass->width / job->columns);
-    t->y0 = (int)(row * pass->height / job->rows);
-    t->y1 = (int)((row + 1) * pass->height / job->rows);
+    const int64_t column = index % task->columns, row = index / task->columns % task->rows;
+    t->b = index / task->columns / task->rows;
+    t->x0 = (int)(column * pass->width / task->columns);
+    t->x1 = (int)((column + 1) * pass->width / task->columns);
+    t->y0 = (int)(row * pass->height / task->rows);
+    t->y1 = (int)((row + 1) * pass->height / task->rows);
     const int border = pass->valid ? t->terms.radius : 0;
     t->inside_x0 = t->inside_y0 = border;
     t->inside_x1 = pass->width - border;
@@ -323,48 +320,50 @@ static void place_tile(tile *t, const pass_job *job, int64_t index) {
 }
 
 static void run_tiles(void *arg, int64_t begin, int64_t end, int thread) {
-    const pass_job *job = (const pass_job *)arg;
-    const gsc__image_pass *pass = job->pass;
+    const pass_task *task = arg;
+    const gsc__image_pass *pass = task->pass;
     const int radius = pass->window.size / 2;
     for (int64_t index = begin; index < end; ++index) {
-        tile t = {.pass = pass,
-                  .terms = {.radius = radius,
-                            .half = job->half,
-                            .c1 = pass->c1,
-                            .c2 = pass->c2,
-                            .upstream = pass->upstream[GSC__SUM_SSIM]},
-                  .differentiate =
-                      pass->ssim && pass->grad_image.data && pass->upstream[GSC__SUM_SSIM] != 0};
+        image_tile t = {.pass = pass,
+                        .terms = {.radius = radius,
+                                  .half = task->half,
+                                  .c1 = pass->c1,
+                                  .c2 = pass->c2,
+                                  .upstream = pass->upstream[GSC__SUM_SSIM]},
+                        .differentiate = pass->ssim && pass->grad_image.data &&
+                                         pass->upstream[GSC__SUM_SSIM] != 0};
         t.margin = t.differentiate ? radius : 0;
-        place_tile(&t, job, index);
-        tile_scratch(&t, job->scratch + (size_t)thread * scratch_reals(radius));
+        place_tile(&t, task, index);
+        (void)carve_tile(&t, task->scratch + (size_t)thread * task->scratch_bytes);
         run_tile(&t);
-        memcpy(job->sums + index * GSC__SUM_COUNT, t.sums, sizeof t.sums);
+        memcpy(task->sums + index * GSC__SUM_COUNT, t.sums, sizeof t.sums);
     }
 }
 
-gsc_status gsc__image_pass_run(gsc_context *context, gsc__image_pass *pass, const char *what,
-                               void *stream) {
-    gsc__pool *pool = gsc__cpu_pool(context);
+static gsc_status gsc__image_pass_run(const gsc__call *call, gsc__image_pass *pass) {
+    gsc__pool *pool = gsc__cpu_pool(call->context);
     const int radius = pass->window.size / 2;
-    pass_job job = {.pass = pass,
-                    .rows = (pass->height + TILE_HEIGHT - 1) / TILE_HEIGHT,
-                    .columns = (pass->width + TILE_WIDTH - 1) / TILE_WIDTH};
-    for (int k = 0; k <= radius; ++k) job.half[k] = pass->window.weights[radius + k];
+    image_tile plan = {.terms = {.radius = radius}};
+    pass_task task = {.pass = pass,
+                      .rows = (pass->height + TILE_HEIGHT - 1) / TILE_HEIGHT,
+                      .columns = (pass->width + TILE_WIDTH - 1) / TILE_WIDTH,
+                      .scratch_bytes = carve_tile(&plan, NULL)};
+    for (int k = 0; k <= radius; ++k) task.half[k] = pass->window.weights[radius + k];
     memset(pass->sums, 0, sizeof pass->sums);
-    const int64_t tiles = (int64_t)pass->batch * pass->channels * job.rows * job.columns;
+    const int64_t tiles = (int64_t)pass->batch * pass->channels * task.rows * task.columns;
     if (tiles == 0) return GSC_OK;
 
-    const size_t sums_bytes = (size_t)tiles * sizeof(double) * GSC__SUM_COUNT;
-    const size_t scratch_bytes =
-        (size_t)gsc__pool_threads(pool) * scratch_reals(radius) * sizeof(gsc_real);
+    gsc__carver carver = {0};
+    const size_t sums = gsc__carve_at(&carver, (size_t)tiles * GSC__SUM_COUNT, sizeof *task.sums);
+    const size_t scratch =
+        gsc__carve_at(&carver, (size_t)gsc__pool_threads(pool), task.scratch_bytes);
     void *memory;
-    GSC__TRY(gsc__context_alloc(context, sums_bytes + scratch_bytes, what, stream, &memory));
-    job.sums = (double *)memory;
-    job.scratch = (gsc_real *)(job.sums + tiles * GSC__SUM_COUNT);
-    gsc__parallel_for(pool, tiles, 1, run_tiles, &job);
+    GSC__TRY(gsc__context_alloc(call->context, carver.at, call->function, call->stream, &memory));
+    task.sums = (double *)(void *)((unsigned char *)memory + sums);
+    task.scratch = (unsigned char *)memory + scratch;
+    gsc__parallel_for(pool, tiles, 1, run_tiles, &task);
     for (int64_t i = 0; i < tiles; ++i)
-        for (int k = 0; k < GSC__SUM_COUNT; ++k) pass->sums[k] += job.sums[i * GSC__SUM_COUNT + k];
-    gsc__context_release(context, memory, sums_bytes + scratch_bytes, stream);
+        for (int k = 0; k < GSC__SUM_COUNT; ++k) pass->sums[k] += task.sums[i * GSC__SUM_COUNT + k];
+    gsc__context_release(call->context, memory, carver.at, call->stream);
     return GSC_OK;
 }

@@ -1,14 +1,10 @@
-/* One pass over a pair of images that yields any of: the SSIM map, weighted sums of
- * SSIM, |x - y| and (x - y)^2, and the gradient of a combination of these sums.  It
- * works on tiles and keeps nothing of the size of the image. */
+/* One pass over a pair of images that yields any of: the SSIM map, weighted sums of SSIM, |x - y|
+ * and (x - y)^2, and the gradient of a combination of these sums.  It works on tiles and keeps
+ * nothing as large as the image. */
 #ifndef GSC_IMAGE_PASS_H
 #define GSC_IMAGE_PASS_H
 
-#include "cpu.h"
-
-#ifdef GSC_ISA
-#define gsc__image_pass_run GSC__ISA_NAME(gsc__image_pass_run)
-#endif
+#include "core/backend.h"
 
 /* Indices of gsc__image_pass.sums and .upstream. */
 enum { GSC__SUM_L1, GSC__SUM_L2, GSC__SUM_SSIM, GSC__SUM_COUNT };
@@ -24,14 +20,12 @@ typedef struct gsc__image_pass {
     gsc__image weight;        /* of each pixel or window; data NULL: 1 */
     int32_t weight_origin;    /* row and column of the image that weight starts at */
     gsc_real *map;            /* dense [B, C, H, W], or of the inside windows; NULL: not wanted */
-    gsc_real upstream[GSC__SUM_COUNT]; /* derivative of the result by each sum */
+    gsc_real upstream[GSC__SUM_COUNT]; /* derivative of the result with respect to each sum */
     gsc__image grad_image;             /* data NULL: no gradient wanted at all */
     gsc__image grad_target;            /* data NULL: not wanted; else SSIM's only */
     double sums[GSC__SUM_COUNT];       /* out */
 } gsc__image_pass;
 
-/* `what` names the scratch memory in an error message. */
-gsc_status gsc__image_pass_run(gsc_context *context, gsc__image_pass *pass, const char *what,
-                               void *stream);
+static gsc_status gsc__image_pass_run(const gsc__call *call, gsc__image_pass *pass);
 
 #endif

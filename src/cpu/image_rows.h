@@ -41,9 +41,9 @@ static inline void image_row_write(const gsc__image *image, int64_t b, int64_t c
         for (int i = 0; i < n; ++i) p[i * step] = row[i];
 }
 
-/* Fetches columns [x0, x1) of a row into the second cache, for walks over a part of the
- * image that is too narrow for the processor to foresee.  Always inline: a compiler takes
- * a function that does nothing else for one without effect. */
+/* Fetches columns [x0, x1) of a row into the second-level cache, for walks over a part of the image
+ * too narrow for the processor's own prefetching.  Always inline: to a compiler, a function that
+ * does nothing else has no effect. */
 GSC__INLINE void image_row_prefetch(const gsc__image *image, int64_t b, int64_t c, int64_t y,
                                     int64_t x0, int64_t x1) {
     enum { CACHE_LINE = 64 };

@@ -1,13 +1,16 @@
 /* Exact k nearest neighbours.
  *
- * Points are put in Hilbert order (hilbert.c) with boxes above them (knn_tree.c).  Queries
- * go through the tree in groups of 16 that are neighbours on the curve themselves: a node is
- * tested once against the box of the group and the farthest k-th distance in it, a leaf
- * against each query.  16 boxes, 16 queries or 16 points fill one or a few registers.
+ * The points are put in Hilbert order (hilbert.c), with boxes above them (knn_tree.c).  Queries go
+ * through the tree in groups of 16 neighbours on the curve: a node is tested once, against the
+ * box of the group and the farthest k-th distance in it, a leaf against each query.  16 boxes, 16
+ * queries or 16 points fill one or a few registers.
  *
- * Distances are float differences of the original coordinates.  A box is never rounded to be
- * farther than a point in it (gsc__vlength2), so leaving a box out needs no tolerance. */
+ * Distances are float differences of the original coordinates.  Rounding never makes a box farther
+ * than a point in it (gsc__vlength2), so skipping a box needs no tolerance. */
 #include "knn_group.h"
+
+#include "core/carve.h"
+#include "cpu.h"
 
 #define WIDTH GSC__KNN_WIDTH
 #define GROUPS_GRAIN 8
@@ -48,20 +51,20 @@ static void visit_leaf(gsc__knn_group *group, const gsc__knn_tree *tree, int64_t
 }
 
 /* Whether a box may hold a better candidate for any query of group. */
-static bool group_needs(const gsc__knn_group *group, gsc_real distance2, uint32_t least_index) {
+static bool group_needs(const gsc__knn_group *group, gsc_real distance2, uint32_t min_index) {
     return distance2 < group->radius ||
-           (distance2 == group->radius && least_index < group->radius_index);
+           (distance2 == group->radius && min_index < group->radius_index);
 }
 
-/* Numbers of the children that group needs, nearest first, at equal distance in order (which
- * for duplicates is index order). */
+/* Numbers of the children that group needs, nearest first; those at equal distance in order, which
+ * for duplicates is index order. */
 static int sorted_children(const gsc__knn_group *group, const gsc__knn_node *node, int *children,
                            gsc_real *distance2) {
     int count = 0;
     uint32_t bits = gsc__knn_children_in_reach(group, node, distance2);
     for (; bits != 0; bits &= bits - 1) {
         int child = __builtin_ctz(bits), i = count;
-        if (!group_needs(group, distance2[child], node->least_index[child])) continue;
+        if (!group_needs(group, distance2[child], node->min_index[child])) continue;
         for (; i > 0 && distance2[children[i - 1]] > distance2[child]; --i)
             children[i] = children[i - 1];
         children[i] = child;
@@ -80,12 +83,12 @@ static void visit_leaves(gsc__knn_group *group, const gsc__knn_tree *tree, int64
         int child = children[i];
         int64_t leaf = number * WIDTH + child;
         if (leaf >= seeds[0] && leaf < seeds[1]) continue;
-        if (group_needs(group, distance2[child], node->least_index[child]))
+        if (group_needs(group, distance2[child], node->min_index[child]))
             visit_leaf(group, tree, leaf, false);
     }
 }
 
-/* From the root through every node within reach; seeds are leaves that were visited. */
+/* Visits every leaf within reach, from the root down, except the seeds, which were visited. */
 static void search_group(gsc__knn_group *group, const gsc__knn_tree *tree, const int64_t seeds[2]) {
     waiting_node stack[STACK];
     int waiting = 0;
@@ -219,90 +222,67 @@ static void search_groups(void *arg, int64_t begin, int64_t end, int thread) {
     }
 }
 
-/* ----------------------------------------------------------------------- plan */
+/* -------------------------------------------------------------------- scratch */
 
-/* Where everything lies in the scratch.  Keys are dead once the points are in order; the
- * leaves take their place.  Queries are ordered before the points, in the same keys. */
-typedef struct scratch_plan {
-    size_t keys, other_keys, leaves; /* leaves begin where keys do */
-    size_t values, other_values;     /* of the points */
-    size_t query_values, query_other_values;
-    size_t nodes, lists, sort, total;
-} scratch_plan;
+typedef struct knn_scratch {
+    gsc__pairs64 points, queries; /* they share the keys; queries are ordered first */
+    gsc__knn_leaf *leaves;        /* in place of the keys, which are then no longer needed */
+    gsc__knn_node *nodes;
+    gsc__knn_key *lists; /* [threads, WIDTH, capacity] */
+    void *sort;
+} knn_scratch;
 
-static size_t reserve(size_t *total, size_t bytes) {
-    size_t begin = *total;
-    *total = begin + (bytes + 63) / 64 * 64;
-    return begin;
+static size_t carve_knn(const gsc__knn *knn, int threads, void *base, knn_scratch *s) {
+    const size_t points = (size_t)knn->points_count;
+    const size_t queries = knn->queries != NULL ? (size_t)knn->queries_count : 0;
+    const size_t most = points > queries ? points : queries;
+    const gsc__knn_tree tree = gsc__knn_tree_plan(knn->points_count);
+    const size_t leaves = (size_t)tree.leaf_count * sizeof *s->leaves;
+    gsc__carver carver = {.base = base};
+    s->leaves = base;
+    s->points.keys = gsc__carve(&carver, most, sizeof *s->points.keys);
+    s->points.other_keys = gsc__carve(&carver, most, sizeof *s->points.other_keys);
+    if (carver.at < leaves) (void)gsc__carve(&carver, leaves - carver.at, 1);
+    s->points.values = gsc__carve(&carver, points, sizeof *s->points.values);
+    s->points.other_values = gsc__carve(&carver, points, sizeof *s->points.other_values);
+    s->queries.keys = s->points.keys;
+    s->queries.other_keys = s->points.other_keys;
+    s->queries.values = gsc__carve(&carver, queries, sizeof *s->queries.values);
+    s->queries.other_values = gsc__carve(&carver, queries, sizeof *s->queries.other_values);
+    s->nodes = gsc__carve(&carver, (size_t)tree.level_start[tree.levels], sizeof *s->nodes);
+    s->lists = gsc__carve(&carver, (size_t)threads * WIDTH * (size_t)gsc__knn_capacity(knn->k),
+                          sizeof *s->lists);
+    s->sort = gsc__carve(&carver, 1, gsc__sort_scratch_bytes(threads));
+    return carver.at;
 }
 
-static scratch_plan plan_scratch(const gsc__knn *knn, int threads) {
-    scratch_plan plan = {0};
-    size_t points = (size_t)knn->points_count;
-    size_t queries = knn->queries != NULL ? (size_t)knn->queries_count : 0;
-    size_t most = points > queries ? points : queries;
-    gsc__knn_tree tree = gsc__knn_tree_plan(knn->points_count);
-    size_t capacity = (size_t)gsc__knn_capacity(knn->k);
-
-    plan.keys = plan.leaves = reserve(&plan.total, most * sizeof(uint64_t));
-    plan.other_keys = reserve(&plan.total, most * sizeof(uint64_t));
-    size_t leaves_end = plan.leaves + (size_t)tree.leaf_count * sizeof(gsc__knn_leaf);
-    if (plan.total < leaves_end) plan.total = leaves_end;
-    plan.values = reserve(&plan.total, points * sizeof(uint32_t));
-    plan.other_values = reserve(&plan.total, points * sizeof(uint32_t));
-    plan.query_values = reserve(&plan.total, queries * sizeof(uint32_t));
-    plan.query_other_values = reserve(&plan.total, queries * sizeof(uint32_t));
-    plan.nodes =
-        reserve(&plan.total, (size_t)tree.level_start[tree.levels] * sizeof(gsc__knn_node));
-    plan.lists = reserve(&plan.total, (size_t)threads * WIDTH * capacity * sizeof(gsc__knn_key));
-    plan.sort = reserve(&plan.total, gsc__sort_scratch_bytes(threads));
-    return plan;
+static size_t gsc__cpu_knn_scratch_bytes(const gsc__call *call, const gsc__knn *knn) {
+    knn_scratch scratch;
+    return carve_knn(knn, gsc__pool_threads(gsc__cpu_pool(call->context)), NULL, &scratch);
 }
 
-size_t gsc__cpu_knn_scratch_bytes(const gsc__call *call, const gsc__knn *knn) {
-    gsc_context *context = call->context;
-    return plan_scratch(knn, gsc__pool_threads(gsc__cpu_pool(context))).total;
-}
-
-/* Orders points [count, 3] with values at the given places; the number of finite ones goes to
- * *finite.  Returns the order. */
-static const uint32_t *order_points(gsc__pool *pool, const gsc__knn *knn, const scratch_plan *plan,
-                                    const gsc_real *points, int64_t count, size_t values,
-                                    size_t other_values, int64_t *finite) {
-    unsigned char *scratch = knn->scratch;
-    gsc__pairs64 order = {(uint64_t *)(void *)(scratch + plan->keys),
-                          (uint64_t *)(void *)(scratch + plan->other_keys),
-                          (uint32_t *)(void *)(scratch + values),
-                          (uint32_t *)(void *)(scratch + other_values)};
-    *finite = gsc__hilbert_order(pool, points, count, &order, scratch + plan->sort);
-    return order.values;
-}
-
-gsc_status gsc__cpu_knn(const gsc__call *call, const gsc__knn *knn) {
-    gsc_context *context = call->context;
-    gsc__pool *pool = gsc__cpu_pool(context);
-    scratch_plan plan = plan_scratch(knn, gsc__pool_threads(pool));
-    unsigned char *scratch = knn->scratch;
+static gsc_status gsc__cpu_knn(const gsc__call *call, const gsc__knn *knn) {
+    gsc__pool *pool = gsc__cpu_pool(call->context);
     search_task task = {.knn = knn, .capacity = gsc__knn_capacity(knn->k)};
-    int64_t points;
+    knn_scratch scratch;
+    (void)carve_knn(knn, gsc__pool_threads(pool), knn->scratch, &scratch);
     if (knn->queries != NULL)
-        task.query_order =
-            order_points(pool, knn, &plan, knn->queries, knn->queries_count, plan.query_values,
-                         plan.query_other_values, &task.query_count);
-    const uint32_t *order = order_points(pool, knn, &plan, knn->points, knn->points_count,
-                                         plan.values, plan.other_values, &points);
+        task.query_count = gsc__hilbert_order(pool, knn->queries, knn->queries_count,
+                                              &scratch.queries, scratch.sort);
+    const int64_t points =
+        gsc__hilbert_order(pool, knn->points, knn->points_count, &scratch.points, scratch.sort);
     gsc__knn_tree tree = gsc__knn_tree_plan(points);
-    tree.leaves = (gsc__knn_leaf *)(void *)(scratch + plan.leaves);
-    tree.nodes = (gsc__knn_node *)(void *)(scratch + plan.nodes);
-    gsc__knn_tree_build(pool, knn->points, order, &tree);
+    tree.leaves = scratch.leaves;
+    tree.nodes = scratch.nodes;
+    gsc__knn_tree_build(pool, knn->points, scratch.points.values, &tree);
 
-    const uint32_t *query_order = task.query_order;
-    if (query_order == NULL) {
-        query_order = order;
+    const uint32_t *query_order = scratch.points.values;
+    if (knn->queries == NULL)
         task.query_count = points;
-    }
+    else
+        query_order = task.query_order = scratch.queries.values;
     task.tree = &tree;
-    task.keys = (gsc__knn_key *)(void *)(scratch + plan.lists);
+    task.keys = scratch.lists;
     gsc__parallel_for(pool, (task.query_count + WIDTH - 1) / WIDTH, GROUPS_GRAIN, search_groups,
                       &task);
     for (int64_t i = task.query_count; i < knn->queries_count; ++i)

@@ -1,5 +1,5 @@
-/* Sixteen queries that are neighbours in space and go through the tree together: distances
- * from them, a register or a few at a time, and the candidates that they keep. */
+/* Sixteen queries, neighbours in space, that go through the tree together: distances from them,
+ * one or a few registers at a time, and the candidates that they keep. */
 #ifndef GSC_CPU_KNN_GROUP_H
 #define GSC_CPU_KNN_GROUP_H
 
@@ -101,7 +101,7 @@ static inline void gsc__knn_add(gsc__knn_group *group, int query, gsc__knn_key k
     group->collected[query] = count;
 }
 
-/* Looks at the candidates of bits; true if any was taken. */
+/* Adds the points of bits that are near enough; true if there was one. */
 static inline bool gsc__knn_add_all(gsc__knn_group *group, int query, const gsc__knn_leaf *leaf,
                                     const gsc_real *distance2, uint32_t bits) {
     bool added = false;

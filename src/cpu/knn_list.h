@@ -17,7 +17,7 @@ __extension__ typedef unsigned __int128 gsc__knn_key;
 typedef uint64_t gsc__knn_key;
 #endif
 
-/* Up to here a list is kept sorted; longer ones collect and select. */
+/* A list of at most this many is kept sorted; a longer one collects and selects. */
 #define GSC__KNN_SORTED 48
 
 static inline gsc__knn_key gsc__knn_pack(gsc_real distance2, uint32_t index) {
@@ -37,7 +37,7 @@ static inline uint32_t gsc__knn_index(gsc__knn_key key) {
     return (uint32_t)key;
 }
 
-/* What a list is filled with: after every real candidate, even one at infinity. */
+/* Fills a list that has too few candidates.  Sorts after every real one, even one at infinity. */
 static inline gsc__knn_key gsc__knn_missing(void) {
     return gsc__knn_pack(INFINITY, GSC__KNN_NONE);
 }
@@ -61,9 +61,8 @@ static inline void gsc__knn_swap(gsc__knn_key *a, gsc__knn_key *b) {
     *b = t;
 }
 
-/* Splits keys [count], count >= 3 and all different, at the median of three of them and
- * returns its place.  Lomuto's partition without a branch: which key is lower is a coin
- * toss that no processor predicts. */
+/* Splits keys [count], count >= 3 and all different, at the median of three of them and returns
+ * its place.  Lomuto's partition without a branch, which no processor could predict. */
 static inline int gsc__knn_split(gsc__knn_key *keys, int count) {
     gsc__knn_key *first = keys, *middle = keys + count / 2, *last = keys + count - 1;
     if (*middle < *first) gsc__knn_swap(middle, first);

@@ -33,9 +33,9 @@ GSC__INLINE gsc__vec gsc__vmax(gsc__vec a, gsc__vec b) {
 #endif
 }
 
-/* x^2 + y^2 + z^2 with one order of roundings, which never decreases when |x|, |y| or |z|
- * grows.  The compiler must not choose which products to fuse: then a box could come out
- * farther than a point inside it. */
+/* x^2 + y^2 + z^2 with one order of roundings, so that it never decreases when |x|, |y| or |z|
+ * grows.  If the compiler chose which products to fuse, a box could come out farther than a point
+ * inside it. */
 GSC__INLINE gsc__vec gsc__vlength2(gsc__vec x, gsc__vec y, gsc__vec z) {
 #if (defined(__AVX2__) || defined(__aarch64__)) && !defined(GSC_DOUBLE)
     return gsc__vfma(z, z, gsc__vfma(y, y, x * x));

@@ -1,7 +1,7 @@
-/* Boxes are gathered bottom up, a level at a time.  They keep the lowest index inside:
- * among points at equal distance the lower index wins, so a box at exactly the distance of
- * the k-th neighbour can be left out once its indices are higher.  Without that, clouds of
- * many duplicates would take quadratic time. */
+/* Boxes are built bottom up, a level at a time.  Each keeps the lowest index inside: among points
+ * at equal distance the lower index wins, so a box at exactly the distance of the k-th neighbour
+ * can be skipped if its indices are higher.  Without that, clouds of many duplicates would take
+ * quadratic time. */
 #include "knn_tree.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@ typedef struct build_task {
     int level;
 } build_task;
 
-gsc__knn_tree gsc__knn_tree_plan(int64_t count) {
+static gsc__knn_tree gsc__knn_tree_plan(int64_t count) {
     gsc__knn_tree tree = {.count = count};
     tree.leaf_count = (count + GSC__KNN_WIDTH - 1) / GSC__KNN_WIDTH;
     int64_t children = tree.leaf_count;
@@ -33,7 +33,7 @@ static void clear_child(gsc__knn_node *node, int child) {
         node->low[axis][child] = INFINITY;
         node->high[axis][child] = -INFINITY;
     }
-    node->least_index[child] = GSC__KNN_NONE;
+    node->min_index[child] = GSC__KNN_NONE;
 }
 
 static void fill_leaf(const build_task *task, int64_t leaf_number, gsc__knn_node *node, int child) {
@@ -48,7 +48,7 @@ static void fill_leaf(const build_task *task, int64_t leaf_number, gsc__knn_node
         }
         uint32_t index = task->order[first + i];
         leaf->index[i] = index;
-        if (index < node->least_index[child]) node->least_index[child] = index;
+        if (index < node->min_index[child]) node->min_index[child] = index;
         for (int axis = 0; axis < 3; ++axis) {
             gsc_real x = task->points[3 * (size_t)index + (size_t)axis];
             leaf->position[axis][i] = x;
@@ -61,8 +61,8 @@ static void fill_leaf(const build_task *task, int64_t leaf_number, gsc__knn_node
 static void fill_child(const gsc__knn_node *below, gsc__knn_node *node, int child) {
     clear_child(node, child);
     for (int i = 0; i < GSC__KNN_WIDTH; ++i) {
-        if (below->least_index[i] < node->least_index[child])
-            node->least_index[child] = below->least_index[i];
+        if (below->min_index[i] < node->min_index[child])
+            node->min_index[child] = below->min_index[i];
         for (int axis = 0; axis < 3; ++axis) {
             gsc_real low = below->low[axis][i], high = below->high[axis][i];
             if (low < node->low[axis][child]) node->low[axis][child] = low;
@@ -92,8 +92,8 @@ static void fill_nodes(void *arg, int64_t begin, int64_t end, int thread) {
     }
 }
 
-void gsc__knn_tree_build(gsc__pool *pool, const gsc_real *points, const uint32_t *order,
-                         const gsc__knn_tree *tree) {
+static void gsc__knn_tree_build(gsc__pool *pool, const gsc_real *points, const uint32_t *order,
+                                const gsc__knn_tree *tree) {
     build_task task = {.points = points, .order = order, .tree = tree};
     for (task.level = 0; task.level < tree->levels; ++task.level) {
         int64_t nodes = tree->level_start[task.level + 1] - tree->level_start[task.level];

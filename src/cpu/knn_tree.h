@@ -1,15 +1,12 @@
 /* The tree of boxes over points in Hilbert order.
  *
  * Leaf i holds points 16 i to 16 i + 15 of the order; a node holds the boxes of 16
- * consecutive leaves or of 16 consecutive nodes of the level below.  Positions follow from
- * counting, so there are no pointers. */
+ * consecutive leaves or of 16 consecutive nodes of the level below.  Numbers alone
+ * say where a child lies, so there are no pointers. */
 #ifndef GSC_CPU_KNN_TREE_H
 #define GSC_CPU_KNN_TREE_H
 
 #include "hilbert.h"
-
-#define gsc__knn_tree_plan GSC__ISA_NAME(gsc__knn_tree_plan)
-#define gsc__knn_tree_build GSC__ISA_NAME(gsc__knn_tree_build)
 
 #define GSC__KNN_WIDTH 16 /* points in a leaf, boxes in a node */
 #define GSC__KNN_LEVELS 8 /* 16^8 points and more */
@@ -23,7 +20,7 @@ typedef struct gsc__knn_leaf {
 /* Beyond the last child low is +inf and high is -inf. */
 typedef struct gsc__knn_node {
     gsc_real low[3][GSC__KNN_WIDTH], high[3][GSC__KNN_WIDTH];
-    uint32_t least_index[GSC__KNN_WIDTH]; /* of the points below the child */
+    uint32_t min_index[GSC__KNN_WIDTH]; /* of the points below the child */
 } gsc__knn_node;
 
 typedef struct gsc__knn_tree {
@@ -35,10 +32,10 @@ typedef struct gsc__knn_tree {
     int64_t level_start[GSC__KNN_LEVELS + 1]; /* first node of each level and of the next */
 } gsc__knn_tree;
 
-/* Everything but the arrays, which must hold leaf_count and level_start[levels] elements. */
-gsc__knn_tree gsc__knn_tree_plan(int64_t count);
+/* All but the arrays, which must hold leaf_count and level_start[levels] elements. */
+static gsc__knn_tree gsc__knn_tree_plan(int64_t count);
 /* order: the indices of the tree's points in Hilbert order. */
-void gsc__knn_tree_build(gsc__pool *pool, const gsc_real *points, const uint32_t *order,
-                         const gsc__knn_tree *tree);
+static void gsc__knn_tree_build(gsc__pool *pool, const gsc_real *points, const uint32_t *order,
+                                const gsc__knn_tree *tree);
 
 #endif

@@ -1,9 +1,11 @@
 #include "project.h"
 
-#include "bins.h"
-#include "core/limits.h"
+#include "camera.h"
+#include "core/carve.h"
+#include "cpu.h"
 #include "math/sh_math.h"
 #include "sort.h"
+#include "tile_spans.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -19,15 +21,13 @@ typedef gsc__pairs32 depth_pairs;
 #endif
 
 typedef struct project_task {
-    const gsc__raster *raster;
     const gsc__raster_outputs *outputs;
     gsc__frame *frame;
     gsc__camera camera;
-    int32_t index;          /* of the camera */
     depth_pairs pairs;      /* [N] depths of the visible and their indices; chunk by chunk,
                                in index order */
     uint32_t *chunk_counts; /* [chunks] */
-    int64_t *chunk_offsets; /* [chunks + 1] where they go without gaps */
+    int64_t *chunk_offsets; /* [chunks + 1] their places without gaps */
     int32_t *differences;   /* [threads, tiles_y, tiles_x + 1] of list lengths along x */
     void *sort_scratch;
     atomic_bool outside; /* a prefiltered point was outside the planes */
@@ -91,9 +91,9 @@ static void compat_tiles(gsc_real mean, gsc_real radius, int32_t tiles, int32_t 
     range[1] = (int32_t)(last / GSC__COMPAT_TILE);
 }
 
-/* Fills the record's rectangle: of the ellipse where alpha can reach 1/255, in compat
- * also within the original's square.  False if the splat is outside the image; an
- * empty rectangle only means that it blends nowhere. */
+/* Fills the record's rectangle: that of the ellipse where alpha can reach 1/255, in compat cut
+ * to the original's square.  False if the splat is outside the image; an empty rectangle only
+ * means that it blends nowhere. */
 static bool record_rectangle(const gsc__camera *camera, const gsc__state_layout *layout,
                              const gsc__projection *p, const gsc_real radii[2],
                              gsc__record *record) {
@@ -119,8 +119,8 @@ static bool record_rectangle(const gsc__camera *camera, const gsc__state_layout 
     return true;
 }
 
-/* Colour from spherical harmonics: max(0, 0.5 + sum).  Gates tell the backward pass
- * which channels the clamp left alone. */
+/* Colour from spherical harmonics: max(0, 0.5 + sum).  Backward needs to know which channels the
+ * clamp left alone. */
 static void record_sh(const gsc__raster *raster, const gsc__camera *camera, int64_t i,
                       gsc__record *record) {
     gsc_real direction[3], basis[GSC__SH_MAX_COEFFICIENTS];
@@ -135,21 +135,23 @@ static void record_sh(const gsc__raster *raster, const gsc__camera *camera, int6
     for (int k = 1; k < count; ++k, rest += 3)
         for (int c = 0; c < 3; ++c) sum[c] += basis[k] * rest[c];
     for (int c = 0; c < 3; ++c) {
-        bool open = sum[c] > 0;
-        record->rgb[c] = open || !gsc__finite(sum[c]) ? sum[c] : 0;
-        record->gates |= (uint32_t)open << c;
+        const bool unclamped = sum[c] > 0;
+        record->rgb[c] = unclamped || !gsc__finite(sum[c]) ? sum[c] : 0;
+        record->unclamped |= (uint32_t)unclamped << c;
     }
 }
 
 /* False if a channel is not finite. */
-static bool record_color(const gsc__raster *raster, const gsc__camera *camera, int32_t index,
-                         int64_t i, gsc__record *record) {
+static bool record_color(const gsc__frame *frame, const gsc__camera *camera, int64_t i,
+                         gsc__record *record) {
+    const gsc__raster *raster = frame->raster;
     if (!raster->colors) {
         record_sh(raster, camera, i, record);
         return gsc__finite(record->rgb[0]) && gsc__finite(record->rgb[1]) &&
                gsc__finite(record->rgb[2]);
     }
-    const gsc_real *color = raster->colors + index * raster->colors_stride + i * raster->channels;
+    const gsc_real *color =
+        raster->colors + frame->camera * raster->colors_stride + i * raster->channels;
     for (int32_t c = 0; c < raster->channels; ++c)
         if (!gsc__finite(color[c])) return false;
     if (raster->channels == 3) memcpy(record->rgb, color, sizeof record->rgb);
@@ -177,7 +179,7 @@ static uint32_t count_tiles(const gsc__state_layout *layout, const gsc__record *
 static void write_outputs(const project_task *task, int64_t i, const gsc__projection *p,
                           const gsc_real radii[2], gsc_real opacity) {
     const gsc__raster_outputs *out = task->outputs;
-    const int64_t at = task->index * task->raster->gaussians + i;
+    const int64_t at = task->frame->camera * task->frame->raster->gaussians + i;
     const bool seen = p != NULL;
     if (out->radii && out->radii_axes == 2) {
         out->radii[2 * at] = seen ? (int32_t)radii[0] : 0;
@@ -199,10 +201,10 @@ static void write_outputs(const project_task *task, int64_t i, const gsc__projec
     }
 }
 
-/* Projects Gaussian i and writes its outputs.  True if it can blend somewhere, with
- * its record complete but for tiles. */
+/* Projects Gaussian i and writes its outputs.  True if it can blend somewhere; its record is
+ * then complete except for tiles. */
 static bool make_record(project_task *task, int64_t i, gsc__record *record) {
-    const gsc__raster *raster = task->raster;
+    const gsc__raster *raster = task->frame->raster;
     gsc__projection p;
     gsc_real radii[2] = {0, 0}, opacity = gsc__gaussian_opacity(raster, i);
     bool inside = gsc__project_gaussian(raster, &task->camera, i, &p);
@@ -216,13 +218,13 @@ static bool make_record(project_task *task, int64_t i, gsc__record *record) {
         record->depth = p.point[2];
         record->opacity = opacity;
         record->log2_alpha = opacity > 0 ? gsc__log2(opacity) + GSC__LOG2_255 : -1;
-        record->gates = 0;
+        record->unclamped = 0;
         record->gaussian = (uint32_t)i;
         gsc__whiten(&p, &record->r00, &record->r01, &record->r11);
         inside = gsc__finite(opacity) && gsc__finite(record->r01) &&
                  splat_radii(raster, &task->camera, &p, record->log2_alpha, radii) &&
                  record_rectangle(&task->camera, task->frame->layout, &p, radii, record) &&
-                 record_color(raster, &task->camera, task->index, i, record);
+                 record_color(task->frame, &task->camera, i, record);
     }
     write_outputs(task, i, inside ? &p : NULL, radii, opacity);
     return inside && record->x0 < record->x1;
@@ -235,7 +237,7 @@ static void project_chunks(void *arg, int64_t begin, int64_t end, int thread) {
         task->differences + (int64_t)thread * layout->tiles_y * (layout->tiles_x + 1);
     for (int64_t chunk = begin; chunk < end; ++chunk) {
         int64_t first = chunk * CHUNK, last = first + CHUNK, at = first;
-        if (last > task->raster->gaussians) last = task->raster->gaussians;
+        if (last > task->frame->raster->gaussians) last = task->frame->raster->gaussians;
         for (int64_t i = first; i < last; ++i) {
             gsc__record *record = &task->frame->records[i];
             if (!make_record(task, i, record)) continue;
@@ -248,7 +250,7 @@ static void project_chunks(void *arg, int64_t begin, int64_t end, int thread) {
     }
 }
 
-/* The bits of positive floats are ordered as they are, so depths sort as integers. */
+/* The bits of positive floats have the order of the floats, so depths sort as integers. */
 static void compact_chunks(void *arg, int64_t begin, int64_t end, int thread) {
     project_task *task = arg;
     const depth_pairs *pairs = &task->pairs;
@@ -293,51 +295,50 @@ static void sum_tiles(const project_task *task, int threads) {
     header->intersections = (int64_t)sum;
 }
 
-/* Lays the task's scratch out at base; with base NULL only its size counts. */
-static size_t task_layout(const gsc__raster *raster, const gsc__state_layout *layout, int threads,
-                          unsigned char *base, project_task *task) {
+/* Threads count list lengths in arrays of their own. */
+static size_t differences_count(const gsc__state_layout *layout, int threads) {
+    return (size_t)threads * (size_t)layout->tiles_y * (size_t)(layout->tiles_x + 1);
+}
+
+static size_t carve_task(const gsc__raster *raster, const gsc__state_layout *layout, int threads,
+                         void *base, project_task *task) {
     const size_t n = (size_t)raster->gaussians, chunks = (n + CHUNK - 1) / CHUNK;
-    const size_t keys = gsc__aligned_bytes(n * sizeof(gsc_real_bits)),
-                 values = gsc__aligned_bytes(n * 4);
-    const size_t counts = gsc__aligned_bytes(chunks * sizeof(uint32_t));
-    const size_t offsets = gsc__aligned_bytes((chunks + 1) * sizeof(int64_t));
-    const size_t differences = gsc__aligned_bytes((size_t)threads * (size_t)layout->tiles_y *
-                                                  (size_t)(layout->tiles_x + 1) * sizeof(int32_t));
-    if (base) {
-        task->pairs.keys = (gsc_real_bits *)(void *)base;
-        task->pairs.other_keys = (gsc_real_bits *)(void *)(base + keys);
-        task->pairs.values = (uint32_t *)(void *)(base + 2 * keys);
-        task->pairs.other_values = (uint32_t *)(void *)(base + 2 * keys + values);
-        base += 2 * keys + 2 * values;
-        task->chunk_counts = (uint32_t *)(void *)base;
-        task->chunk_offsets = (int64_t *)(void *)(base + counts);
-        task->differences = (int32_t *)(void *)(base + counts + offsets);
-        task->sort_scratch = base + counts + offsets + differences;
-        memset(task->differences, 0, differences);
-    }
-    return 2 * keys + 2 * values + counts + offsets + differences +
-           gsc__aligned_bytes(gsc__sort_scratch_bytes(threads));
+    gsc__carver carver = {.base = base};
+    task->pairs.keys = gsc__carve(&carver, n, sizeof *task->pairs.keys);
+    task->pairs.other_keys = gsc__carve(&carver, n, sizeof *task->pairs.other_keys);
+    task->pairs.values = gsc__carve(&carver, n, sizeof *task->pairs.values);
+    task->pairs.other_values = gsc__carve(&carver, n, sizeof *task->pairs.other_values);
+    task->chunk_counts = gsc__carve(&carver, chunks, sizeof *task->chunk_counts);
+    task->chunk_offsets = gsc__carve(&carver, chunks + 1, sizeof *task->chunk_offsets);
+    task->differences =
+        gsc__carve(&carver, differences_count(layout, threads), sizeof *task->differences);
+    task->sort_scratch = gsc__carve(&carver, 1, gsc__sort_scratch_bytes(threads));
+    return carver.at;
 }
 
 size_t gsc__project_scratch_bytes(const gsc__raster *raster, const gsc__state_layout *layout,
                                   int threads) {
-    return task_layout(raster, layout, threads, NULL, NULL);
+    project_task task;
+    return carve_task(raster, layout, threads, NULL, &task);
 }
 
-gsc_status gsc__project_frame(gsc__pool *pool, const gsc__raster *raster, int32_t index,
-                              const gsc__raster_outputs *outputs, gsc__frame *frame,
-                              void *scratch) {
+gsc_status gsc__project_frame(const gsc__raster_call *call, gsc__frame *frame) {
+    const gsc__raster *raster = frame->raster;
+    gsc__pool *pool = gsc__cpu_pool(call->call.context);
     const int threads = gsc__pool_threads(pool);
     const int64_t chunks = (raster->gaussians + CHUNK - 1) / CHUNK;
-    project_task task = {.raster = raster, .outputs = outputs, .frame = frame, .index = index};
-    (void)task_layout(raster, frame->layout, threads, scratch, &task);
-    gsc__camera_load(raster, index, &task.camera);
+    project_task task = {.outputs = &call->outputs, .frame = frame};
+    (void)carve_task(raster, frame->layout, threads, call->buffers.scratch, &task);
+    memset(task.differences, 0,
+           differences_count(frame->layout, threads) * sizeof *task.differences);
+    gsc__camera_load(raster, frame->camera, &task.camera);
     gsc__frame_begin(frame);
     gsc__parallel_for(pool, chunks, 1, project_chunks, &task);
     if (atomic_load(&task.outside))
         return gsc__fail(GSC_ERROR_INVALID_ARGUMENT,
-                         "raster_project: means holds a point outside the near and far planes, "
-                         "but GSC_RASTER_PREFILTERED promises none");
+                         "%s: means holds a point outside the near and far planes, but "
+                         "GSC_RASTER_PREFILTERED promises none",
+                         call->call.function);
     sort_visible(pool, &task, chunks);
     sum_tiles(&task, threads);
     return GSC_OK;

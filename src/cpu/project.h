@@ -1,7 +1,12 @@
-/* Step 1 of the rasterizer: which Gaussians one camera sees, and where. */
+/* Step 1 of the rasterizer: which Gaussians one camera sees, and where.
+ *
+ * project.c is compiled without contraction to fused multiply-adds: what projection gets wrong by
+ * a rounding, each pixel of a splat gets wrong by many, and so every instruction set has the same
+ * numbers here. */
 #ifndef GSC_CPU_PROJECT_H
 #define GSC_CPU_PROJECT_H
 
+#include "isa.h"
 #include "raster_state.h"
 
 #define gsc__project_scratch_bytes GSC__ISA_NAME(gsc__project_scratch_bytes)
@@ -11,11 +16,10 @@
 size_t gsc__project_scratch_bytes(const gsc__raster *raster, const gsc__state_layout *layout,
                                   int threads);
 
-/* Writes the frame's header, records, order and tile offsets, and the per-Gaussian
- * outputs that were asked for.  GSC_ERROR_INVALID_ARGUMENT if a point that the caller
- * called prefiltered is outside the planes. */
-gsc_status gsc__project_frame(gsc__pool *pool, const gsc__raster *raster, int32_t index,
-                              const gsc__raster_outputs *outputs, gsc__frame *frame, void *scratch);
+/* Writes the frame's header, records, order and tile offsets, and the per-Gaussian outputs that
+ * are wanted.  Uses the call's scratch.  GSC_ERROR_INVALID_ARGUMENT if a point is outside the
+ * planes although the caller set GSC_RASTER_PREFILTERED. */
+gsc_status gsc__project_frame(const gsc__raster_call *call, gsc__frame *frame);
 
 /* Activated values of Gaussian i. */
 static inline void gsc__gaussian_scale(const gsc__raster *raster, int64_t i, gsc_real scale[3]) {
@@ -30,7 +34,7 @@ static inline gsc_real gsc__gaussian_opacity(const gsc__raster *raster, int64_t 
     return raster->flags & GSC_RASTER_LOGIT_OPACITIES ? gsc__sigmoid(stored) : stored;
 }
 
-/* Geometry of Gaussian i.  False if it is behind or beyond the planes or degenerate. */
+/* Geometry of Gaussian i.  False if it is outside the planes or degenerate. */
 bool gsc__project_gaussian(const gsc__raster *raster, const gsc__camera *camera, int64_t i,
                            gsc__projection *p);
 

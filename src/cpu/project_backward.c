@@ -1,6 +1,7 @@
 #include "project_backward.h"
 
 #include "adam.h"
+#include "camera.h"
 #include "math/splat_grad.h"
 #include "project.h"
 
@@ -9,18 +10,18 @@
 #define CHUNK 1024 /* Gaussians whose share of the camera's gradient is summed in order */
 
 typedef struct add_task {
-    const gsc__raster *raster;
     const gsc__raster_grads *grads;
-    const gsc__bin_item *items;
+    const gsc__frame *frame;
+    const gsc__listed_splat *splats;
     const gsc__band *band;
     const gsc_real *slots;
     gsc__splat_sums *sums;
-    int32_t index, slot_size;
+    int32_t slot_size;
 } add_task;
 
 static void add_slot(const add_task *task, const gsc_real *slot, gsc__splat_sums *sums,
                      gsc_real *color) {
-    const int32_t channels = task->raster->channels;
+    const int32_t channels = task->frame->raster->channels;
     const gsc_real *feature = slot + GSC__SLOT_FEATURES;
     for (int i = 0; i < GSC__SLOT_FEATURES; ++i) sums->moments[i] += slot[i];
     if (channels == 3)
@@ -34,26 +35,26 @@ static void add_slot(const add_task *task, const gsc_real *slot, gsc__splat_sums
 
 static void add_range(void *arg, int64_t begin, int64_t end, int thread) {
     const add_task *task = arg;
-    const gsc__raster *raster = task->raster;
+    const gsc__raster *raster = task->frame->raster;
+    const uint32_t *slot_offsets = task->band->slot_offsets;
     (void)thread;
     for (int64_t i = begin; i < end; ++i) {
-        const uint32_t gaussian = task->items[i].gaussian;
+        const uint32_t gaussian = task->splats[i].gaussian;
         gsc_real *color = task->grads->colors;
         if (color)
-            color += task->index * raster->colors_stride + gaussian * (int64_t)raster->channels;
-        for (uint32_t s = task->band->slot_offsets[i]; s < task->band->slot_offsets[i + 1]; ++s)
+            color +=
+                task->frame->camera * raster->colors_stride + gaussian * (int64_t)raster->channels;
+        for (uint32_t s = slot_offsets[i]; s < slot_offsets[i + 1]; ++s)
             add_slot(task, task->slots + (int64_t)s * task->slot_size, &task->sums[gaussian],
                      color);
     }
 }
 
-void gsc__unproject_add_slots(gsc__pool *pool, const gsc__raster *raster, int32_t index,
-                              const gsc__raster_grads *grads, const gsc__bin_item *items,
-                              int64_t visible, const gsc__band *band, const gsc_real *slots,
-                              gsc__splat_sums *sums) {
-    add_task task = {raster, grads, items, band,
-                     slots,  sums,  index, gsc__unblend_slot_size(raster, grads)};
-    gsc__parallel_for(pool, visible, 1024, add_range, &task);
+static void gsc__add_slots(gsc__pool *pool, const gsc__raster_grads *grads, const gsc__frame *frame,
+                           const gsc__listed_splat *splats, const gsc__band *band,
+                           const gsc_real *slots, gsc__splat_sums *sums) {
+    add_task task = {grads, frame, splats, band, slots, sums, gsc__slot_size(frame->raster, grads)};
+    gsc__parallel_for(pool, frame->header->visible, 1024, add_range, &task);
 }
 
 /* A chunk's share of the camera's gradients, in double: there are many small ones. */
@@ -62,8 +63,7 @@ typedef struct camera_share {
     double position[3];
 } camera_share;
 
-typedef struct unproject_task {
-    const gsc__raster *raster;
+typedef struct project_backward_task {
     const gsc__raster_grads *grads;
     const gsc__frame *frame;
     const uint8_t *seen;
@@ -71,15 +71,15 @@ typedef struct unproject_task {
     camera_share *shares;                           /* [chunks] */
     gsc__adam_constants constants[GSC__PARAMETERS]; /* of grads->steps */
     gsc__camera camera;
-    int32_t index;
-} unproject_task;
+} project_backward_task;
 
-/* Where one Gaussian's gradients are added to, by GSC_PARAMETER_* - 1; NULL: not wanted. */
+/* The rows that one Gaussian's gradients are added to, in the order of GSC_PARAMETER_*; NULL: not
+ * wanted. */
 typedef struct gradient_rows {
     gsc_real *at[GSC__PARAMETERS];
 } gradient_rows;
 
-/* From moments in whitened coordinates to derivatives by the 2D Gaussian.  With
+/* From moments in whitened coordinates to derivatives with respect to the 2D Gaussian.  With
  * z = (u, v) = R d and alpha = opacity 2^-|z|^2:  d alpha / d mean = 2 ln 2 alpha R^T z,
  * d alpha / d covariance = (2 ln 2)^2 / 2 alpha R^T z z^T R. */
 static void splat_grad(const gsc__record *record, const gsc__splat_sums *sums,
@@ -98,13 +98,13 @@ static void splat_grad(const gsc__record *record, const gsc__splat_sums *sums,
     out->depth = sums->depth - sums->inv_depth / (record->depth * record->depth);
 }
 
-static void write_means2d(const unproject_task *task, int64_t i, const gsc__splat_sums *sums,
+static void write_means2d(const project_backward_task *task, int64_t i, const gsc__splat_sums *sums,
                           const gsc__splat_grad *splat) {
     const gsc__raster_grads *grads = task->grads;
     const gsc_real two_ln2 = 1 / GSC__HALF_LOG2_E;
-    const bool ndc = (task->raster->flags & GSC_RASTER_GRAD2D_NDC) != 0;
+    const bool ndc = (task->frame->raster->flags & GSC_RASTER_GRAD2D_NDC) != 0;
     const gsc_real unit[2] = {ndc ? task->camera.width / 2 : 1, ndc ? task->camera.height / 2 : 1};
-    const int64_t at = task->index * task->raster->gaussians + i;
+    const int64_t at = task->frame->camera * task->frame->raster->gaussians + i;
     for (int axis = 0; axis < 2; ++axis) {
         if (grads->means2d)
             grads->means2d[at * grads->means2d_axes + axis] += splat->mean[axis] * unit[axis];
@@ -114,31 +114,31 @@ static void write_means2d(const unproject_task *task, int64_t i, const gsc__spla
     }
 }
 
-/* Spherical harmonics: coefficients, and through the direction the mean and the
- * camera's centre. */
-static void sh_grad(const unproject_task *task, int64_t i, const gsc__record *record,
-                    const gsc__splat_sums *sums, const gradient_rows *rows, gsc_real by_mean[3]) {
-    const gsc__raster *raster = task->raster;
+/* Spherical harmonics: the coefficients and, through the direction, the mean and the camera's
+ * centre. */
+static void sh_grad(const project_backward_task *task, int64_t i, const gsc__record *record,
+                    const gsc__splat_sums *sums, const gradient_rows *rows, gsc_real grad_mean[3]) {
+    const gsc__raster *raster = task->frame->raster;
     const int count = (raster->sh_degree + 1) * (raster->sh_degree + 1);
     gsc_real direction[3], basis[GSC__SH_MAX_COEFFICIENTS], weight[GSC__SH_MAX_COEFFICIENTS];
     gsc_real g[3];
-    for (int c = 0; c < 3; ++c) g[c] = record->gates >> c & 1 ? sums->rgb[c] : 0;
+    for (int c = 0; c < 3; ++c) g[c] = record->unclamped >> c & 1 ? sums->rgb[c] : 0;
     gsc_real inverse = gsc__sh_direction(raster->means + 3 * i, task->camera.position, direction);
     gsc__sh_basis(raster->sh_degree, direction, basis);
     const int64_t row = 3 * raster->sh_coefficients * i;
     const int split = raster->sh_dc != NULL;
-    gsc_real *by_sh = rows->at[GSC_PARAMETER_SH - 1];
-    gsc_real *by_dc = split ? rows->at[GSC_PARAMETER_SH_DC - 1] : by_sh;
-    if (by_dc)
-        for (int c = 0; c < 3; ++c) by_dc[c] += basis[0] * g[c];
-    if (by_sh)
+    gsc_real *grad_sh = rows->at[GSC_PARAMETER_SH - 1];
+    gsc_real *grad_dc = split ? rows->at[GSC_PARAMETER_SH_DC - 1] : grad_sh;
+    if (grad_dc)
+        for (int c = 0; c < 3; ++c) grad_dc[c] += basis[0] * g[c];
+    if (grad_sh)
         for (int k = 1; k < count; ++k)
-            for (int c = 0; c < 3; ++c) by_sh[3 * (k - split) + c] += basis[k] * g[c];
+            for (int c = 0; c < 3; ++c) grad_sh[3 * (k - split) + c] += basis[k] * g[c];
     for (int k = 1; k < count; ++k) {
         const gsc_real *sh = raster->sh + row + 3 * (k - split);
         weight[k] = gsc__dot3(g, sh);
     }
-    gsc__sh_mean_grad(raster->sh_degree, direction, inverse, weight, by_mean);
+    gsc__sh_mean_grad(raster->sh_degree, direction, inverse, weight, grad_mean);
 }
 
 static void add(gsc_real *row, const gsc_real *values, int count) {
@@ -153,7 +153,7 @@ static void add_gaussian(const gradient_rows *rows, const gsc__gaussian_grad *g)
     add(rows->at[GSC_PARAMETER_COVARIANCES - 1], g->covariance, 6);
 }
 
-/* From the activated values to those that are stored. */
+/* From the activated values to the stored ones. */
 static void activation_grad(const gsc__raster *raster, int64_t i, const gsc_real scale[3],
                             gsc__gaussian_grad *g) {
     if (raster->flags & GSC_RASTER_LOG_SCALES)
@@ -162,9 +162,9 @@ static void activation_grad(const gsc__raster *raster, int64_t i, const gsc_real
         g->opacity *= gsc__sigmoid_grad(raster->opacities[i]);
 }
 
-static void unproject_gaussian(const unproject_task *task, int64_t i, const gradient_rows *rows,
-                               camera_share *share) {
-    const gsc__raster *raster = task->raster;
+static void gaussian_grad(const project_backward_task *task, int64_t i, const gradient_rows *rows,
+                          camera_share *share) {
+    const gsc__raster *raster = task->frame->raster;
     const gsc__record *record = &task->frame->records[i];
     const gsc__splat_sums *sums = &task->sums[i];
     gsc__projection p;
@@ -183,11 +183,11 @@ static void unproject_gaussian(const unproject_task *task, int64_t i, const grad
     if (raster->colors) {
         if (raster->channels == 3) add(rows->at[GSC_PARAMETER_COLORS - 1], sums->rgb, 3);
     } else {
-        gsc_real by_mean[3];
-        sh_grad(task, i, record, sums, rows, by_mean);
+        gsc_real grad_mean[3];
+        sh_grad(task, i, record, sums, rows, grad_mean);
         for (int k = 0; k < 3; ++k) {
-            g.mean[k] += by_mean[k];
-            share->position[k] -= (double)by_mean[k];
+            g.mean[k] += grad_mean[k];
+            share->position[k] -= (double)grad_mean[k];
         }
     }
     add_gaussian(rows, &g);
@@ -195,8 +195,8 @@ static void unproject_gaussian(const unproject_task *task, int64_t i, const grad
         for (int k = 0; k < 4; ++k) share->view[r][k] += (double)g.view[r][k];
 }
 
-static gradient_rows rows_in_memory(const unproject_task *task, int64_t i) {
-    const gsc__raster *raster = task->raster;
+static gradient_rows rows_in_memory(const project_backward_task *task, int64_t i) {
+    const gsc__raster *raster = task->frame->raster;
     const gsc__raster_grads *grads = task->grads;
     const struct {
         gsc_real *to;
@@ -207,7 +207,8 @@ static gradient_rows rows_in_memory(const unproject_task *task, int64_t i) {
         [GSC_PARAMETER_SCALES - 1] = {grads->scales, 3 * i},
         [GSC_PARAMETER_ROTATIONS - 1] = {grads->rotations, 4 * i},
         [GSC_PARAMETER_COVARIANCES - 1] = {grads->covariances, 6 * i},
-        [GSC_PARAMETER_COLORS - 1] = {grads->colors, task->index * raster->colors_stride + 3 * i},
+        [GSC_PARAMETER_COLORS - 1] = {grads->colors,
+                                      task->frame->camera * raster->colors_stride + 3 * i},
         [GSC_PARAMETER_SH - 1] = {grads->sh, 3 * raster->sh_coefficients * i},
         [GSC_PARAMETER_SH_DC - 1] = {grads->sh_dc, 3 * i}};
     gradient_rows rows;
@@ -235,8 +236,8 @@ static void step_row(const gsc__adam_group *group, const gsc__adam_constants *co
     }
 }
 
-/* The gradients of what is stepped go no further than this function. */
-static void step_gaussian(const unproject_task *task, int64_t i, camera_share *share) {
+/* Gradients of stepped parameters stay inside this function. */
+static void step_gaussian(const project_backward_task *task, int64_t i, camera_share *share) {
     const gsc__raster_steps *steps = task->grads->steps;
     const bool stepped = is_stepped(steps, i);
     gsc_real gradients[GSC__PARAMETERS][ROW_MAX];
@@ -247,37 +248,37 @@ static void step_gaussian(const unproject_task *task, int64_t i, camera_share *s
         rows.at[k] = gradients[k];
         memset(gradients[k], 0, sizeof gradients[k]);
     }
-    if (task->seen[i]) unproject_gaussian(task, i, &rows, share);
+    if (task->seen[i]) gaussian_grad(task, i, &rows, share);
     for (int k = 0; k < GSC__PARAMETERS && stepped; ++k)
         if (steps->groups[k].parameter)
             step_row(&steps->groups[k], &task->constants[k], i, gradients[k]);
 }
 
-static void visit_gaussian(const unproject_task *task, int64_t i, camera_share *share) {
+static void visit_gaussian(const project_backward_task *task, int64_t i, camera_share *share) {
     if (task->grads->steps) {
         step_gaussian(task, i, share);
     } else if (task->seen[i]) {
         const gradient_rows rows = rows_in_memory(task, i);
-        unproject_gaussian(task, i, &rows, share);
+        gaussian_grad(task, i, &rows, share);
     }
 }
 
-static void unproject_chunks(void *arg, int64_t begin, int64_t end, int thread) {
-    const unproject_task *task = arg;
+static void visit_chunks(void *arg, int64_t begin, int64_t end, int thread) {
+    const project_backward_task *task = arg;
     (void)thread;
     for (int64_t chunk = begin; chunk < end; ++chunk) {
         int64_t first = chunk * CHUNK, last = first + CHUNK;
-        if (last > task->raster->gaussians) last = task->raster->gaussians;
+        if (last > task->frame->raster->gaussians) last = task->frame->raster->gaussians;
         camera_share *share = &task->shares[chunk];
         memset(share, 0, sizeof *share);
         for (int64_t i = first; i < last; ++i) visit_gaussian(task, i, share);
     }
 }
 
-/* Adds the chunks' shares, in order, to the gradients by view and position.  Without a
- * position of its own the centre is -R^T t, and its gradient goes on into the view. */
-static void add_camera(const unproject_task *task, int64_t chunks) {
-    const gsc__raster *raster = task->raster;
+/* Adds the chunks' shares, in order, to the gradients with respect to view and position.  A
+ * camera without a position has its centre at -R^T t, whose gradient belongs to the view. */
+static void add_camera(const project_backward_task *task, int64_t chunks) {
+    const gsc__raster *raster = task->frame->raster;
     camera_share sum = {0};
     for (int64_t chunk = 0; chunk < chunks; ++chunk) {
         for (int i = 0; i < 12; ++i)
@@ -286,7 +287,7 @@ static void add_camera(const unproject_task *task, int64_t chunks) {
     }
     if (task->grads->position)
         for (int i = 0; i < 3; ++i)
-            task->grads->position[3 * task->index + i] += (gsc_real)sum.position[i];
+            task->grads->position[3 * task->frame->camera + i] += (gsc_real)sum.position[i];
     if (!task->grads->view) return;
     for (int i = 0; i < 3 && !raster->position; ++i)
         for (int k = 0; k < 3; ++k) {
@@ -294,30 +295,26 @@ static void add_camera(const unproject_task *task, int64_t chunks) {
             sum.view[i][3] -= (double)task->camera.rotation[i][k] * sum.position[k];
         }
     const bool row_major = (raster->flags & GSC_RASTER_VIEW_ROW_MAJOR) != 0;
-    gsc_real *view = task->grads->view + 16 * (int64_t)task->index;
+    gsc_real *view = task->grads->view + 16 * (int64_t)task->frame->camera;
     for (int i = 0; i < 3; ++i)
         for (int k = 0; k < 4; ++k)
             view[row_major ? 4 * i + k : 4 * k + i] += (gsc_real)sum.view[i][k];
 }
 
-size_t gsc__unproject_partials_bytes(const gsc__raster *raster) {
+static size_t gsc__project_backward_scratch_bytes(const gsc__raster *raster) {
     return (size_t)((raster->gaussians + CHUNK - 1) / CHUNK) * sizeof(camera_share);
 }
 
-void gsc__unproject_frame(gsc__pool *pool, const gsc__raster *raster, int32_t index,
-                          const gsc__raster_grads *grads, const gsc__frame *frame,
-                          const uint8_t *seen, const gsc__splat_sums *sums, void *partials) {
+static void gsc__project_backward_frame(gsc__pool *pool, const gsc__raster_grads *grads,
+                                        const gsc__frame *frame, const uint8_t *seen,
+                                        const gsc__splat_sums *sums, void *scratch) {
+    const gsc__raster *raster = frame->raster;
     const int64_t chunks = (raster->gaussians + CHUNK - 1) / CHUNK;
-    unproject_task task = {.raster = raster,
-                           .grads = grads,
-                           .frame = frame,
-                           .seen = seen,
-                           .sums = sums,
-                           .shares = partials,
-                           .index = index};
+    project_backward_task task = {
+        .grads = grads, .frame = frame, .seen = seen, .sums = sums, .shares = scratch};
     for (int k = 0; k < GSC__PARAMETERS && grads->steps; ++k)
         task.constants[k] = gsc__adam_constants_of(&grads->steps->groups[k]);
-    gsc__camera_load(raster, index, &task.camera);
-    gsc__parallel_for(pool, chunks, 1, unproject_chunks, &task);
+    gsc__camera_load(raster, frame->camera, &task.camera);
+    gsc__parallel_for(pool, chunks, 1, visit_chunks, &task);
     add_camera(&task, chunks);
 }

@@ -1,161 +1,150 @@
-#include "project_backward.h"
+#include "raster_backward.h"
 
-#include "core/limits.h"
-#include "raster_scratch.h"
+#include "core/carve.h"
+#include "cpu.h"
+#include "project_backward.h"
 
 #include <string.h>
 
-/* Backward works in bands of its own: the lists are made again, this time with a slot
- * for each entry, and only as many at once as the scratch has slots for. */
-#define BAND_MAX (INT64_C(1) << 31)
-#define BAND_USUAL (INT64_C(1) << 20) /* entries; more would only cost memory */
+/* Backward works in bands of its own: the lists are made again, this time with a slot for each
+ * intersection, and only as many at once as the scratch has slots for. */
+#define BAND_USUAL (INT64_C(1) << 20) /* intersections; more would only cost memory */
 
 typedef struct backward_scratch {
-    gsc__bin_item *items;   /* [N] */
-    uint32_t *cursors;      /* [tiles] */
-    uint32_t *slot_offsets; /* [N + 1] */
-    uint8_t *seen;          /* [N] */
-    gsc__splat_sums *sums;  /* [N] */
-    void *partials, *workspaces;
-    unsigned char *entries; /* slot numbers, then slots, for capacity entries */
-    size_t entries_bytes;
+    gsc__listed_splat *splats; /* [N] in depth order */
+    uint32_t *cursors;         /* [tiles] */
+    uint32_t *slot_offsets;    /* [N + 1] */
+    uint8_t *seen;             /* [N] */
+    gsc__splat_sums *sums;     /* [N] */
+    void *shares, *workspaces;
+    /* The rest is for one band. */
+    uint32_t *slot_numbers; /* [capacity] */
+    gsc_real *slots;        /* [capacity, slot size] */
 } backward_scratch;
 
-static size_t place(unsigned char *base, size_t *at, size_t bytes, void *pointer) {
-    void *here = base ? base + *at : NULL;
-    memcpy(pointer, &here, sizeof here);
-    return *at += gsc__aligned_bytes(bytes);
-}
-
-/* Lays out everything but the entries, which take the rest; returns its size. */
-static size_t scratch_layout(const gsc__raster *raster, const gsc__state_layout *layout,
-                             int threads, unsigned char *base, backward_scratch *s) {
+static size_t carve_backward(const gsc__raster *raster, const gsc__state_layout *layout,
+                             int threads, void *base, backward_scratch *s) {
     const size_t n = (size_t)raster->gaussians;
-    size_t at = 0;
-    place(base, &at, n * sizeof *s->items, &s->items);
-    place(base, &at, (size_t)layout->tiles * sizeof *s->cursors, &s->cursors);
-    place(base, &at, (n + 1) * sizeof *s->slot_offsets, &s->slot_offsets);
-    place(base, &at, n, &s->seen);
-    place(base, &at, n * sizeof *s->sums, &s->sums);
-    place(base, &at, gsc__unproject_partials_bytes(raster), &s->partials);
-    place(base, &at, (size_t)threads * gsc__unblend_scratch_bytes(raster), &s->workspaces);
-    return place(base, &at, 0, &s->entries);
+    gsc__carver carver = {.base = base};
+    s->splats = gsc__carve(&carver, n, sizeof *s->splats);
+    s->cursors = gsc__carve(&carver, (size_t)layout->tiles, sizeof *s->cursors);
+    s->slot_offsets = gsc__carve(&carver, n + 1, sizeof *s->slot_offsets);
+    s->seen = gsc__carve(&carver, n, sizeof *s->seen);
+    s->sums = gsc__carve(&carver, n, sizeof *s->sums);
+    s->shares = gsc__carve(&carver, 1, gsc__project_backward_scratch_bytes(raster));
+    s->workspaces = gsc__carve(&carver, (size_t)threads, gsc__blend_backward_scratch_bytes(raster));
+    return carver.at;
 }
 
-static size_t entry_bytes(int32_t slot_size) {
-    return sizeof(uint32_t) + (size_t)slot_size * sizeof(gsc_real);
+static size_t carve_band(int64_t capacity, int32_t slot_size, void *base, backward_scratch *s) {
+    gsc__carver carver = {.base = base};
+    s->slot_numbers = gsc__carve(&carver, (size_t)capacity, sizeof *s->slot_numbers);
+    s->slots = gsc__carve(&carver, (size_t)capacity * (size_t)slot_size, sizeof *s->slots);
+    return carver.at;
 }
 
-size_t gsc__backward_scratch_bytes(const gsc__raster *raster, const gsc__state_layout *layout,
-                                   int threads, int64_t intersections, int64_t largest_tile) {
+/* The largest capacity for which carve_band needs at most so many bytes. */
+static int64_t band_capacity(size_t bytes, int32_t slot_size) {
+    const size_t padding = 2 * GSC__BUFFER_ALIGNMENT;
+    const size_t each = sizeof(uint32_t) + (size_t)slot_size * sizeof(gsc_real);
+    return bytes > padding ? (int64_t)((bytes - padding) / each) : 0;
+}
+
+static size_t gsc__backward_scratch_bytes(const gsc__raster *raster,
+                                          const gsc__state_layout *layout, int threads,
+                                          int64_t intersections, int64_t largest_tile) {
     backward_scratch s;
     int64_t band = intersections < BAND_USUAL ? intersections : BAND_USUAL;
     if (band < largest_tile) band = largest_tile;
-    return scratch_layout(raster, layout, threads, NULL, &s) +
-           gsc__aligned_bytes(
-               (size_t)band * entry_bytes(GSC__SLOT_FEATURES + raster->channels + 2) + 256);
-}
-
-static gsc_status damaged(void) {
-    return gsc__fail(GSC_ERROR_STATE, "raster_backward: state is damaged");
-}
-
-/* Entries of the largest band that both buffers hold. */
-static int64_t band_capacity(const gsc__raster_buffers *buffers, const backward_scratch *s,
-                             int32_t slot_size) {
-    size_t room = s->entries_bytes > 256 ? s->entries_bytes - 256 : 0;
-    int64_t capacity = (int64_t)(room / entry_bytes(slot_size));
-    int64_t lists = (int64_t)(buffers->intersections_bytes / sizeof(uint32_t));
-    if (capacity > lists) capacity = lists;
-    return capacity > BAND_MAX ? BAND_MAX : capacity;
+    return carve_backward(raster, layout, threads, NULL, &s) +
+           carve_band(band, GSC__SLOT_FEATURES + raster->channels + 2, NULL, &s) +
+           2 * GSC__BUFFER_ALIGNMENT;
 }
 
 typedef struct backward_call {
-    gsc_context *context;
-    const gsc__raster *raster;
-    const gsc__raster_buffers *buffers;
+    const gsc__raster_call *call;
     const gsc__raster_grads *grads;
+    gsc__pool *pool;
     backward_scratch scratch;
-    int32_t index;
+    int64_t capacity; /* of a band */
+    int32_t slot_size;
 } backward_call;
 
-static gsc_status unblend_bands(const backward_call *call, const gsc__frame *frame) {
-    gsc__pool *pool = gsc__cpu_pool(call->context);
-    const gsc__raster *raster = call->raster;
-    const backward_scratch *s = &call->scratch;
-    const int32_t slot_size = gsc__unblend_slot_size(raster, call->grads);
-    const int64_t capacity = band_capacity(call->buffers, s, slot_size);
-    gsc_real *slots =
-        (gsc_real *)(void *)(s->entries + gsc__aligned_bytes((size_t)capacity * sizeof(uint32_t)));
+/* False if the state is damaged. */
+static bool backward_band(const backward_call *b, const gsc__frame *frame, gsc__band *band) {
+    const backward_scratch *s = &b->scratch;
+    if (!gsc__tile_lists_slots(b->pool, frame, s->splats, band)) return false;
+    if (!gsc__tile_lists_fill(b->pool, frame, s->splats, band, s->cursors)) return false;
+    memset(s->slots, 0,
+           gsc__band_intersections(frame, band) * (size_t)b->slot_size * sizeof *s->slots);
+    if (!gsc__blend_backward_band(b->pool, b->grads, frame, band, s->slots, s->workspaces))
+        return false;
+    gsc__add_slots(b->pool, b->grads, frame, s->splats, band, s->slots, s->sums);
+    return true;
+}
+
+static gsc_status backward_bands(const backward_call *b, const gsc__frame *frame) {
+    const char *function = b->call->call.function;
     for (int64_t begin = 0; begin < frame->layout->tiles;) {
         gsc__band band = {.begin = begin,
-                          .end = gsc__band_end(frame, begin, capacity),
-                          .lists = call->buffers->intersections,
-                          .slots = (uint32_t *)(void *)s->entries,
-                          .slot_offsets = s->slot_offsets};
+                          .end = gsc__band_end(frame, begin, b->capacity),
+                          .lists = b->call->buffers.intersections,
+                          .slots = b->scratch.slot_numbers,
+                          .slot_offsets = b->scratch.slot_offsets};
         if (band.end == begin)
             return gsc__fail(GSC_ERROR_BUFFER_TOO_SMALL,
-                             "raster_backward: intersections and scratch hold %lld entries, the "
-                             "fullest tile has %lld",
-                             (long long)capacity, (long long)frame->header->largest_tile);
-        size_t count = (size_t)(frame->offsets[band.end] - frame->offsets[band.begin]);
-        if (!gsc__bins_slots(pool, frame, s->items, &band)) return damaged();
-        if (!gsc__bins_fill(pool, frame, s->items, &band, s->cursors)) return damaged();
-        memset(slots, 0, count * (size_t)slot_size * sizeof *slots);
-        if (!gsc__unblend_band(pool, raster, call->index, call->grads, frame, &band, slots,
-                               s->workspaces))
-            return damaged();
-        gsc__unproject_add_slots(pool, raster, call->index, call->grads, s->items,
-                                 frame->header->visible, &band, slots, s->sums);
+                             "%s: intersections and scratch hold %lld intersections, the fullest "
+                             "tile has %lld",
+                             function, (long long)b->capacity,
+                             (long long)frame->header->largest_tile);
+        if (!backward_band(b, frame, &band)) return gsc__frame_damaged(function);
         begin = band.end;
     }
     return GSC_OK;
 }
 
-/* Sum over the pixels of final T times the gradient by a channel: one task a channel,
- * rows in order. */
+/* Sum over the pixels of final T times the gradient with respect to a channel: one task a
+ * channel, rows in order. */
 typedef struct background_task {
-    const gsc__raster *raster;
     const gsc__raster_grads *grads;
     const gsc__frame *frame;
-    int32_t index;
 } background_task;
 
 static void background_range(void *arg, int64_t begin, int64_t end, int thread) {
     const background_task *task = arg;
-    const gsc__raster *raster = task->raster;
-    const int64_t pixels = task->frame->layout->pixels;
+    const gsc__frame *frame = task->frame;
+    const gsc__raster *raster = frame->raster;
+    const int64_t pixels = frame->layout->pixels;
     const bool last = (raster->flags & GSC_RASTER_PIXEL_LAST) != 0;
-    const gsc_real *color = task->grads->color + task->index * raster->channels * pixels;
+    const gsc_real *color = task->grads->color + frame->camera * raster->channels * pixels;
     (void)thread;
     for (int64_t c = begin; c < end; ++c) {
         const gsc_real *g = last ? color + c : color + c * pixels;
         const int64_t step = last ? raster->channels : 1;
         double sum = 0;
-        for (int64_t i = 0; i < pixels; ++i)
-            sum += (double)task->frame->final_t[i] * (double)g[i * step];
-        task->grads->background[task->index * raster->background_stride + c] += (gsc_real)sum;
+        for (int64_t i = 0; i < pixels; ++i) sum += (double)frame->final_t[i] * (double)g[i * step];
+        task->grads->background[frame->camera * raster->background_stride + c] += (gsc_real)sum;
     }
 }
 
-static gsc_status backward_frame(backward_call *call, gsc__frame *frame) {
-    gsc__pool *pool = gsc__cpu_pool(call->context);
-    const gsc__raster *raster = call->raster;
-    const backward_scratch *s = &call->scratch;
-    GSC__TRY(gsc__frame_check(frame, raster, true, "raster_backward"));
-    if (!gsc__bins_prepare(pool, frame, raster->gaussians, s->items)) return damaged();
+static gsc_status backward_frame(const backward_call *b, const gsc__frame *frame) {
+    const char *function = b->call->call.function;
+    const gsc__raster *raster = frame->raster;
+    const backward_scratch *s = &b->scratch;
+    GSC__TRY(gsc__frame_check(frame, true, function));
+    if (!gsc__tile_lists_prepare(b->pool, frame, s->splats)) return gsc__frame_damaged(function);
     memset(s->seen, 0, (size_t)raster->gaussians);
     memset(s->sums, 0, (size_t)raster->gaussians * sizeof *s->sums);
     for (int64_t i = 0; i < frame->header->visible; ++i) {
-        if (s->seen[s->items[i].gaussian]) return damaged(); /* listed twice */
-        s->seen[s->items[i].gaussian] = 1;
+        uint8_t *seen = &s->seen[s->splats[i].gaussian];
+        if (*seen) return gsc__frame_damaged(function); /* listed twice */
+        *seen = 1;
     }
-    GSC__TRY(unblend_bands(call, frame));
-    gsc__unproject_frame(pool, raster, call->index, call->grads, frame, s->seen, s->sums,
-                         s->partials);
-    if (call->grads->background && call->grads->color) {
-        background_task task = {raster, call->grads, frame, call->index};
-        gsc__parallel_for(pool, raster->channels, 1, background_range, &task);
+    GSC__TRY(backward_bands(b, frame));
+    gsc__project_backward_frame(b->pool, b->grads, frame, s->seen, s->sums, s->shares);
+    if (b->grads->background && b->grads->color) {
+        background_task task = {b->grads, frame};
+        gsc__parallel_for(b->pool, raster->channels, 1, background_range, &task);
     }
     return GSC_OK;
 }
@@ -181,30 +170,41 @@ static void clear_grads(const gsc__raster *raster, const gsc__raster_grads *grad
     clear(grads->background, raster->channels * (raster->background_stride ? cameras : 1));
 }
 
-gsc_status gsc__cpu_raster_backward(const gsc__raster_call *call, const gsc_raster_info *info,
-                                    const gsc__raster_grads *grads) {
-    gsc_context *context = call->call.context;
+/* Lays the scratch out, the fixed part and then as large a band as fits. */
+static gsc_status open_scratch(backward_call *b, const gsc__state_layout *layout) {
+    const gsc__raster_buffers *buffers = &b->call->buffers;
+    const size_t fixed = carve_backward(&b->call->raster, layout, gsc__pool_threads(b->pool),
+                                        buffers->scratch, &b->scratch);
+    if (buffers->scratch_bytes < fixed)
+        return gsc__fail(GSC_ERROR_BUFFER_TOO_SMALL,
+                         "%s: scratch has %zu bytes, expected at least %zu", b->call->call.function,
+                         buffers->scratch_bytes, fixed);
+    const int64_t lists = (int64_t)(buffers->intersections_bytes / sizeof(uint32_t));
+    b->slot_size = gsc__slot_size(&b->call->raster, b->grads);
+    b->capacity = band_capacity(buffers->scratch_bytes - fixed, b->slot_size);
+    if (b->capacity > lists) b->capacity = lists;
+    if (b->capacity > GSC__BAND_MAX) b->capacity = GSC__BAND_MAX;
+    (void)carve_band(b->capacity, b->slot_size, (unsigned char *)buffers->scratch + fixed,
+                     &b->scratch);
+    return GSC_OK;
+}
+
+static gsc_status gsc__cpu_raster_backward(const gsc__raster_call *call,
+                                           const gsc_raster_info *info,
+                                           const gsc__raster_grads *grads) {
     const gsc__raster *raster = &call->raster;
-    const gsc__raster_buffers *buffers = &call->buffers;
-    const int threads = gsc__pool_threads(gsc__cpu_pool(context));
-    backward_call task = {.context = context, .raster = raster, .buffers = buffers, .grads = grads};
+    backward_call b = {.call = call, .grads = grads, .pool = gsc__cpu_pool(call->call.context)};
     gsc__state_layout layout;
     gsc__state_plan(raster, &layout);
     if (info->layout != layout.hash)
         return gsc__fail(GSC_ERROR_STATE, "%s: info has layout %016llx, these args make %016llx",
                          call->call.function, (unsigned long long)info->layout,
                          (unsigned long long)layout.hash);
-    size_t fixed = scratch_layout(raster, &layout, threads, buffers->scratch, &task.scratch);
-    if (buffers->scratch_bytes < fixed)
-        return gsc__fail(GSC_ERROR_BUFFER_TOO_SMALL,
-                         "%s: scratch has %zu bytes, expected at least %zu", call->call.function,
-                         buffers->scratch_bytes, fixed);
-    task.scratch.entries_bytes = buffers->scratch_bytes - fixed;
+    GSC__TRY(open_scratch(&b, &layout));
     if (!(raster->flags & GSC_RASTER_GRAD_ADD)) clear_grads(raster, grads);
-    for (task.index = 0; task.index < raster->cameras; ++task.index) {
-        gsc__frame frame;
-        gsc__frame_open(&layout, buffers->state, task.index, &frame);
-        GSC__TRY(backward_frame(&task, &frame));
+    for (int32_t c = 0; c < raster->cameras; ++c) {
+        const gsc__frame frame = gsc__frame_open(raster, &layout, call->buffers.state, c);
+        GSC__TRY(backward_frame(&b, &frame));
     }
     return GSC_OK;
 }

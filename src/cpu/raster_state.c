@@ -1,45 +1,43 @@
 #include "raster_state.h"
 
-#include "core/limits.h"
+#include "core/carve.h"
+#include "core/error.h"
 
 #include <string.h>
 
 #define STATE_MAGIC UINT64_C(0x315f5453435f5347) /* "GS_CST_1" */
 
-static size_t place(size_t *at, size_t bytes) {
-    size_t here = *at;
-    *at = gsc__aligned_bytes(here + bytes);
-    return here;
-}
-
 void gsc__state_plan(const gsc__raster *raster, gsc__state_layout *layout) {
-    size_t at = 0, gaussians = (size_t)raster->gaussians;
+    gsc__carver carver = {0};
+    const size_t gaussians = (size_t)raster->gaussians;
     layout->tiles_x = (raster->width + GSC__TILE - 1) / GSC__TILE;
     layout->tiles_y = (raster->height + GSC__TILE - 1) / GSC__TILE;
     layout->tiles = (int64_t)layout->tiles_x * layout->tiles_y;
     layout->pixels = (int64_t)raster->width * raster->height;
-    (void)place(&at, sizeof(gsc__state_header));
-    layout->records = place(&at, gaussians * sizeof(gsc__record));
-    layout->order = place(&at, gaussians * sizeof(uint32_t));
-    layout->offsets = place(&at, ((size_t)layout->tiles + 1) * sizeof(uint64_t));
-    layout->final_t = place(&at, (size_t)layout->pixels * sizeof(gsc_real));
-    layout->walked = place(&at, (size_t)layout->pixels * sizeof(uint32_t));
-    layout->camera_bytes = at;
-    layout->bytes = at * (size_t)raster->cameras;
+    (void)gsc__carve_at(&carver, 1, sizeof(gsc__state_header));
+    layout->records = gsc__carve_at(&carver, gaussians, sizeof(gsc__record));
+    layout->order = gsc__carve_at(&carver, gaussians, sizeof(uint32_t));
+    layout->offsets = gsc__carve_at(&carver, (size_t)layout->tiles + 1, sizeof(uint64_t));
+    layout->final_t = gsc__carve_at(&carver, (size_t)layout->pixels, sizeof(gsc_real));
+    layout->walked = gsc__carve_at(&carver, (size_t)layout->pixels, sizeof(uint32_t));
+    layout->camera_bytes = carver.at;
+    layout->bytes = carver.at * (size_t)raster->cameras;
     const uint64_t own[4] = {STATE_MAGIC, GSC_REAL_BITS, sizeof(gsc__record), layout->bytes};
     layout->hash = gsc__layout_hash(raster, own);
 }
 
-void gsc__frame_open(const gsc__state_layout *layout, void *state, int32_t camera,
-                     gsc__frame *frame) {
+gsc__frame gsc__frame_open(const gsc__raster *raster, const gsc__state_layout *layout, void *state,
+                           int32_t camera) {
     unsigned char *base = (unsigned char *)state + (size_t)camera * layout->camera_bytes;
-    frame->layout = layout;
-    frame->header = (gsc__state_header *)(void *)base;
-    frame->records = (gsc__record *)(void *)(base + layout->records);
-    frame->order = (uint32_t *)(void *)(base + layout->order);
-    frame->offsets = (uint64_t *)(void *)(base + layout->offsets);
-    frame->final_t = (gsc_real *)(void *)(base + layout->final_t);
-    frame->walked = (uint32_t *)(void *)(base + layout->walked);
+    return (gsc__frame){.raster = raster,
+                        .layout = layout,
+                        .camera = camera,
+                        .header = (gsc__state_header *)(void *)base,
+                        .records = (gsc__record *)(void *)(base + layout->records),
+                        .order = (uint32_t *)(void *)(base + layout->order),
+                        .offsets = (uint64_t *)(void *)(base + layout->offsets),
+                        .final_t = (gsc_real *)(void *)(base + layout->final_t),
+                        .walked = (uint32_t *)(void *)(base + layout->walked)};
 }
 
 void gsc__frame_begin(gsc__frame *frame) {
@@ -48,37 +46,48 @@ void gsc__frame_begin(gsc__frame *frame) {
     frame->header->layout = frame->layout->hash;
 }
 
-static bool walked_valid(const gsc__frame *frame, const gsc__raster *raster) {
-    const gsc__state_layout *layout = frame->layout;
-    for (int32_t y = 0; y < raster->height; ++y) {
-        const uint64_t *row = frame->offsets + (int64_t)(y / GSC__TILE) * layout->tiles_x;
-        const uint32_t *walked = frame->walked + (int64_t)y * raster->width;
-        for (int32_t x = 0; x < raster->width; ++x)
+static bool walked_valid(const gsc__frame *frame) {
+    const int32_t width = frame->raster->width;
+    for (int32_t y = 0; y < frame->raster->height; ++y) {
+        const uint64_t *row = frame->offsets + (int64_t)(y / GSC__TILE) * frame->layout->tiles_x;
+        const uint32_t *walked = frame->walked + (int64_t)y * width;
+        for (int32_t x = 0; x < width; ++x)
             if (walked[x] > row[x / GSC__TILE + 1] - row[x / GSC__TILE]) return false;
     }
     return true;
 }
 
-gsc_status gsc__frame_check(const gsc__frame *frame, const gsc__raster *raster, bool rendered,
-                            const char *function) {
+static bool offsets_valid(const gsc__frame *frame) {
     const gsc__state_header *header = frame->header;
-    const gsc__state_layout *layout = frame->layout;
+    const uint64_t *offsets = frame->offsets;
+    const int64_t tiles = frame->layout->tiles;
+    if (header->visible < 0 || header->visible > frame->raster->gaussians) return false;
+    if (header->intersections < 0 || offsets[0] != 0 ||
+        offsets[tiles] != (uint64_t)header->intersections)
+        return false;
+    for (int64_t t = 0; t < tiles; ++t)
+        if (offsets[t] > offsets[t + 1] || offsets[t + 1] - offsets[t] > (uint64_t)header->visible)
+            return false;
+    return true;
+}
+
+gsc_status gsc__frame_damaged(const char *function) {
+    return gsc__fail(GSC_ERROR_STATE, "%s: state is damaged", function);
+}
+
+gsc_status gsc__frame_check(const gsc__frame *frame, bool blended, const char *function) {
+    const gsc__state_header *header = frame->header;
+    const uint64_t expected = frame->layout->hash;
     if (header->magic != STATE_MAGIC)
         return gsc__fail(GSC_ERROR_STATE, "%s: state was not written by raster_project", function);
-    if (header->layout != layout->hash)
+    if (header->layout != expected)
         return gsc__fail(GSC_ERROR_STATE, "%s: state has layout %016llx, expected %016llx",
                          function, (unsigned long long)header->layout,
-                         (unsigned long long)layout->hash);
-    if (rendered && header->rendered != 1)
-        return gsc__fail(GSC_ERROR_STATE, "%s: state was not rendered", function);
-    bool valid = header->visible >= 0 && header->visible <= raster->gaussians &&
-                 header->intersections >= 0 && frame->offsets[0] == 0 &&
-                 frame->offsets[layout->tiles] == (uint64_t)header->intersections;
-    uint64_t visible = (uint64_t)(valid ? header->visible : 0);
-    for (int64_t t = 0; valid && t < layout->tiles; ++t)
-        valid = frame->offsets[t] <= frame->offsets[t + 1] &&
-                frame->offsets[t + 1] - frame->offsets[t] <= visible;
-    if (valid && rendered) valid = walked_valid(frame, raster);
-    if (!valid) return gsc__fail(GSC_ERROR_STATE, "%s: state is damaged", function);
+                         (unsigned long long)expected);
+    if (blended && header->blended != 1)
+        return gsc__fail(GSC_ERROR_STATE, "%s: state was not blended, call raster_blend first",
+                         function);
+    if (!offsets_valid(frame) || (blended && !walked_valid(frame)))
+        return gsc__frame_damaged(function);
     return GSC_OK;
 }

@@ -4,11 +4,9 @@
 #ifndef GSC_CPU_SORT_H
 #define GSC_CPU_SORT_H
 
-#include "cpu.h"
+#include "os/parallel.h"
 
-#define gsc__sort_scratch_bytes GSC__ISA_NAME(gsc__sort_scratch_bytes)
-#define gsc__sort_pairs32 GSC__ISA_NAME(gsc__sort_pairs32)
-#define gsc__sort_pairs64 GSC__ISA_NAME(gsc__sort_pairs64)
+#include <stddef.h>
 
 /* Two arrays of keys and two of values, [n] each.  Input and result are keys and values;
  * the others are work space.  The sort may exchange keys with other_keys and values with
@@ -22,15 +20,14 @@ typedef struct gsc__pairs64 {
     uint32_t *values, *other_values;
 } gsc__pairs64;
 
-/* From here on a sort is shared among the threads and needs scratch; shorter ones run on
- * the calling thread and may be given NULL for pool and scratch. */
+/* A sort of at least this many pairs runs on all threads and needs scratch; a shorter one runs
+ * on the calling thread, and pool and scratch may be NULL. */
 #define GSC__SORT_PARALLEL 4096
 
-/* What the sorts need as scratch, 64-byte aligned, with this many threads: a multiple
- * of 64. */
+/* Bytes of scratch, 64-byte aligned, that a sort on this many threads needs. */
 size_t gsc__sort_scratch_bytes(int threads);
 
-/* Ascending by the lowest `bits` bits of the keys, 1 to the width of a key; the bits above
+/* Ascending by the lowest `bits` bits of the keys, 1 to the width of a key.  The bits above
  * must be zero.  n is below 2^32. */
 void gsc__sort_pairs32(gsc__pool *pool, gsc__pairs32 *pairs, int64_t n, int bits, void *scratch);
 void gsc__sort_pairs64(gsc__pool *pool, gsc__pairs64 *pairs, int64_t n, int bits, void *scratch);

@@ -3,41 +3,41 @@
 typedef struct NAME(sort_task) {
     PAIRS pairs;
     int64_t n;
-    int pieces, shift;
+    int blocks, shift;
     uint32_t mask;    /* of a digit, after the shift */
-    uint32_t *counts; /* [pieces, DIGITS] */
-    KEY *varying;     /* [pieces] bits in which a piece's keys differ from the first key */
+    uint32_t *counts; /* [blocks, DIGITS] */
+    KEY *varying;     /* [blocks] bits in which a block's keys differ from the first key */
 } NAME(sort_task);
 
-static void NAME(piece_range)(const NAME(sort_task) * task, int64_t piece, int64_t *begin,
+static void NAME(block_range)(const NAME(sort_task) * task, int64_t block, int64_t *begin,
                               int64_t *end) {
-    int64_t length = (task->n + task->pieces - 1) / task->pieces;
-    *begin = piece * length < task->n ? piece * length : task->n;
+    int64_t length = (task->n + task->blocks - 1) / task->blocks;
+    *begin = block * length < task->n ? block * length : task->n;
     *end = *begin + length < task->n ? *begin + length : task->n;
 }
 
 static void NAME(find_varying)(void *arg, int64_t first, int64_t last, int thread) {
     NAME(sort_task) *task = arg;
     (void)thread;
-    for (int64_t piece = first; piece < last; ++piece) {
+    for (int64_t block = first; block < last; ++block) {
         int64_t begin, end;
-        NAME(piece_range)(task, piece, &begin, &end);
+        NAME(block_range)(task, block, &begin, &end);
         KEY key0 = task->pairs.keys[0], varying = 0;
         for (int64_t i = begin; i < end; ++i) varying |= task->pairs.keys[i] ^ key0;
-        task->varying[piece] = varying;
+        task->varying[block] = varying;
     }
 }
 
 static void NAME(count_digits)(void *arg, int64_t first, int64_t last, int thread) {
     NAME(sort_task) *task = arg;
     (void)thread;
-    for (int64_t piece = first; piece < last; ++piece) {
+    for (int64_t block = first; block < last; ++block) {
         int64_t begin, end;
-        NAME(piece_range)(task, piece, &begin, &end);
+        NAME(block_range)(task, block, &begin, &end);
         const KEY *keys = task->pairs.keys;
         const int shift = task->shift;
         const uint32_t mask = task->mask;
-        uint32_t *counts = task->counts + piece * DIGITS;
+        uint32_t *counts = task->counts + block * DIGITS;
         memset(counts, 0, DIGITS * sizeof *counts);
         for (int64_t i = begin; i < end; ++i) ++counts[(uint32_t)(keys[i] >> shift) & mask];
     }
@@ -46,13 +46,13 @@ static void NAME(count_digits)(void *arg, int64_t first, int64_t last, int threa
 static void NAME(move_pairs)(void *arg, int64_t first, int64_t last, int thread) {
     NAME(sort_task) *task = arg;
     (void)thread;
-    for (int64_t piece = first; piece < last; ++piece) {
+    for (int64_t block = first; block < last; ++block) {
         int64_t begin, end;
-        NAME(piece_range)(task, piece, &begin, &end);
+        NAME(block_range)(task, block, &begin, &end);
         const PAIRS pairs = task->pairs;
         const int shift = task->shift;
         const uint32_t mask = task->mask;
-        uint32_t *places = task->counts + piece * DIGITS;
+        uint32_t *places = task->counts + block * DIGITS;
         for (int64_t i = begin; i < end; ++i) {
             KEY key = pairs.keys[i];
             uint32_t place = places[(uint32_t)(key >> shift) & mask]++;
@@ -112,21 +112,21 @@ void NAME(gsc__sort_pairs)(gsc__pool *pool, PAIRS *pairs, int64_t n, int bits, v
         NAME(merge_sort)(pairs, n);
         return;
     }
-    int pieces = sort_pieces(gsc__pool_threads(pool), n);
+    int blocks = sort_blocks(gsc__pool_threads(pool), n);
     int passes = (bits + DIGIT_BITS - 1) / DIGIT_BITS;
     int width = (bits + passes - 1) / passes;
-    NAME(sort_task) task = {.pairs = *pairs, .n = n, .pieces = pieces};
+    NAME(sort_task) task = {.pairs = *pairs, .n = n, .blocks = blocks};
     task.mask = ((uint32_t)1 << width) - 1;
     task.counts = scratch;
-    task.varying = (KEY *)(void *)(task.counts + (size_t)pieces * DIGITS);
-    gsc__parallel_for(pool, pieces, 1, NAME(find_varying), &task);
+    task.varying = (KEY *)(void *)(task.counts + (size_t)blocks * DIGITS);
+    gsc__parallel_for(pool, blocks, 1, NAME(find_varying), &task);
     KEY varying = 0;
-    for (int piece = 0; piece < pieces; ++piece) varying |= task.varying[piece];
+    for (int block = 0; block < blocks; ++block) varying |= task.varying[block];
     for (task.shift = 0; task.shift < bits; task.shift += width) {
         if (((uint32_t)(varying >> task.shift) & task.mask) == 0) continue;
-        gsc__parallel_for(pool, pieces, 1, NAME(count_digits), &task);
-        scan_counts(task.counts, pieces, 1 << width);
-        gsc__parallel_for(pool, pieces, 1, NAME(move_pairs), &task);
+        gsc__parallel_for(pool, blocks, 1, NAME(count_digits), &task);
+        scan_counts(task.counts, blocks, 1 << width);
+        gsc__parallel_for(pool, blocks, 1, NAME(move_pairs), &task);
         NAME(exchange)(&task.pairs);
     }
     *pairs = task.pairs;

@@ -23,21 +23,18 @@ static double map_size(const gsc__ssim *ssim) {
     return (double)ssim->batch * ssim->channels * (ssim->height - border) * (ssim->width - border);
 }
 
-gsc_status gsc__cpu_ssim_forward(const gsc__call *call, const gsc__ssim *ssim) {
-    gsc_context *context = call->context;
-    void *stream = call->stream;
+static gsc_status gsc__cpu_ssim_forward(const gsc__call *call, const gsc__ssim *ssim) {
     gsc__image_pass pass = ssim_pass(ssim);
     pass.map = ssim->map;
-    GSC__TRY(gsc__image_pass_run(context, &pass, "ssim_forward: scratch", stream));
+    GSC__TRY(gsc__image_pass_run(call, &pass));
     if (ssim->mean) *ssim->mean = (gsc_real)(pass.sums[GSC__SUM_SSIM] / map_size(ssim));
     return GSC_OK;
 }
 
-/* SSIM is symmetric: a gradient by the target alone is one by the image with the two
- * exchanged, which saves the field that only a gradient by both needs. */
-gsc_status gsc__cpu_ssim_backward(const gsc__call *call, const gsc__ssim *ssim) {
-    gsc_context *context = call->context;
-    void *stream = call->stream;
+/* SSIM is symmetric: the gradient with respect to the target alone is the one with respect to the
+ * image with the two exchanged.  That saves the field that only a gradient with respect to both
+ * needs. */
+static gsc_status gsc__cpu_ssim_backward(const gsc__call *call, const gsc__ssim *ssim) {
     gsc__image_pass pass = ssim_pass(ssim);
     pass.grad_image = ssim->grad_image;
     pass.grad_target = ssim->grad_target;
@@ -55,5 +52,5 @@ gsc_status gsc__cpu_ssim_backward(const gsc__call *call, const gsc__ssim *ssim) 
     } else {
         pass.upstream[GSC__SUM_SSIM] = (gsc_real)((double)*ssim->grad_mean / map_size(ssim));
     }
-    return gsc__image_pass_run(context, &pass, "ssim_backward: scratch", stream);
+    return gsc__image_pass_run(call, &pass);
 }

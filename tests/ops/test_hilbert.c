@@ -1,11 +1,6 @@
 /* The Hilbert order: steps of one cell on a full lattice, clusters smaller than a cell,
  * duplicates, non-finite points, any number of threads. */
-#if defined(__aarch64__)
-#define GSC_ISA neon
-#else
-#define GSC_ISA baseline
-#endif
-#include "cpu/hilbert.h"
+#include "cpu/hilbert.c"
 #include "os/system.h"
 
 #include <math.h>

@@ -1,10 +1,5 @@
 /* The pair sorts: order, stability, every length around a threshold, any number of
  * threads. */
-#if defined(__aarch64__)
-#define GSC_ISA neon
-#else
-#define GSC_ISA baseline
-#endif
 #include "cpu/sort.h"
 #include "os/system.h"
 

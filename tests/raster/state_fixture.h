@@ -3,13 +3,6 @@
 #ifndef TESTS_STATE_FIXTURE_H
 #define TESTS_STATE_FIXTURE_H
 
-/* The layout is that of every instruction set of the build. */
-#if defined(__aarch64__)
-#define GSC_ISA neon
-#else
-#define GSC_ISA baseline
-#endif
-
 #include "cpu/raster_state.h"
 
 #include "library.h"
@@ -36,28 +29,28 @@ static const raster_scene_options plain = {.seed = 5,
 /* A rasterized call, a copy of its state, and the layout of the state. */
 typedef struct state_fixture {
     raster_call call;
+    gsc__raster raster;
     gsc__state_layout layout;
     gsc__frame frame; /* of camera 0, inside the call's state */
     void *kept;
 } state_fixture;
 
 static void fixture_open(state_fixture *v) {
-    gsc__raster raster = {.width = plain.width,
-                          .height = plain.height,
-                          .channels = 3,
-                          .cameras = plain.cameras,
-                          .gaussians = plain.gaussians,
-                          .sh_degree = 1};
+    v->raster = (gsc__raster){.width = plain.width,
+                              .height = plain.height,
+                              .channels = 3,
+                              .cameras = plain.cameras,
+                              .gaussians = plain.gaussians,
+                              .sh_degree = 1};
     raster_call_open(&v->call, context, &plain, NULL);
-    raster.sh = v->call.args.sh->data;
-    gsc__state_plan(&raster, &v->layout);
+    v->raster.sh = v->call.args.sh->data;
+    gsc__state_plan(&v->raster, &v->layout);
     assert_int_equal(v->layout.bytes, v->call.info.state_bytes);
     assert_true(v->layout.hash == v->call.info.layout);
     v->kept = malloc(v->layout.bytes);
     assert_non_null(v->kept);
     memcpy(v->kept, v->call.buffers.state->data, v->layout.bytes);
-    gsc__frame_open(&v->layout, v->call.buffers.state->data, 0, &v->frame);
-    v->frame.layout = &v->layout;
+    v->frame = gsc__frame_open(&v->raster, &v->layout, v->call.buffers.state->data, 0);
 }
 
 static void fixture_restore(const state_fixture *v) {

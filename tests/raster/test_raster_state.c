@@ -90,7 +90,7 @@ static void unfinished_state(void **unused) {
         gsc_raster_project(context, &v.call.args, &v.call.buffers, &none, &v.call.info, NULL),
         GSC_OK);
     assert_int_equal(raster_call_backward(&v.call), GSC_ERROR_STATE);
-    assert_non_null(strstr(gsc_last_error(), "not rendered"));
+    assert_non_null(strstr(gsc_last_error(), "not blended"));
     fixture_restore(&v);
     int64_t shape;
     DLTensor cut = raster_call_cut(v.call.buffers.state, v.layout.bytes - 1, &shape);

@@ -1,39 +1,13 @@
-/* Tile spans in closed form, and lists by one counting sort in depth order. */
-#include "bins.h"
+/* One counting sort of the splats in depth order. */
+#include "tile_lists.h"
 
-#include "math/ellipse_math.h"
+#include "tile_spans.h"
 
 #include <stdatomic.h>
 
-#define SPAN_BATCH 8 /* rows computed together, whether they are wanted or not */
-
-/* Counting and filling must agree to the last bit, so both call this one copy: an
- * inlined second copy could be contracted differently.  A rectangle of one row or one
- * column is taken whole: it is the ellipse's own box. */
-__attribute__((noinline)) void gsc__tile_spans(const gsc__record *record, int32_t row,
-                                               int32_t count, gsc__span spans[GSC__SPAN_ROWS]) {
-    if (record->x1 - record->x0 == 1 || record->y1 - record->y0 == 1) {
-        for (int32_t i = 0; i < count; ++i) spans[i] = (gsc__span){record->x0, record->x1};
-        return;
-    }
-    const gsc__ellipse e =
-        gsc__ellipse_of(record->mean, record->r00, record->r01, record->r11, record->log2_alpha);
-    const gsc_real x_min = (gsc_real)(record->x0 * GSC__TILE);
-    const gsc_real x_max = (gsc_real)(record->x1 * GSC__TILE - 1);
-    for (int32_t i = 0; i < count; i += SPAN_BATCH)
-        for (int32_t j = 0; j < SPAN_BATCH; ++j) {
-            const gsc_real y = (gsc_real)((row + i + j) * GSC__TILE);
-            int32_t first, last;
-            gsc__ellipse_slab(&e, y, y + (GSC__TILE - 1), x_min, x_max, &first, &last);
-            spans[i + j].begin = first / GSC__TILE;
-            spans[i + j].end = last < first ? spans[i + j].begin : last / GSC__TILE + 1;
-        }
-}
-
 typedef struct prepare_task {
     const gsc__frame *frame;
-    int64_t gaussians;
-    gsc__bin_item *items;
+    gsc__listed_splat *splats;
     atomic_bool damaged;
 } prepare_task;
 
@@ -43,23 +17,23 @@ static void prepare_range(void *arg, int64_t begin, int64_t end, int thread) {
     (void)thread;
     for (int64_t i = begin; i < end; ++i) {
         uint32_t gaussian = frame->order[i];
-        if (!gsc__record_valid(frame, task->gaussians, gaussian)) {
+        if (!gsc__record_valid(frame, gaussian)) {
             atomic_store_explicit(&task->damaged, true, memory_order_relaxed);
             return;
         }
         const gsc__record *r = &frame->records[gaussian];
-        task->items[i] = (gsc__bin_item){gaussian, r->x0, r->x1, r->y0, r->y1};
+        task->splats[i] = (gsc__listed_splat){gaussian, r->x0, r->x1, r->y0, r->y1};
     }
 }
 
-bool gsc__bins_prepare(gsc__pool *pool, const gsc__frame *frame, int64_t gaussians,
-                       gsc__bin_item *items) {
-    prepare_task task = {frame, gaussians, items, false};
+static bool gsc__tile_lists_prepare(gsc__pool *pool, const gsc__frame *frame,
+                                    gsc__listed_splat *splats) {
+    prepare_task task = {frame, splats, false};
     gsc__parallel_for(pool, frame->header->visible, 8192, prepare_range, &task);
     return !atomic_load(&task.damaged);
 }
 
-int64_t gsc__band_end(const gsc__frame *frame, int64_t begin, int64_t capacity) {
+static int64_t gsc__band_end(const gsc__frame *frame, int64_t begin, int64_t capacity) {
     const uint64_t limit = frame->offsets[begin] + (uint64_t)capacity;
     int64_t low = begin, high = frame->layout->tiles;
     while (low < high) {
@@ -72,19 +46,19 @@ int64_t gsc__band_end(const gsc__frame *frame, int64_t begin, int64_t capacity) 
     return low;
 }
 
-/* Could the item's rectangle meet the tiles [begin, end)? */
-static bool meets(const gsc__bin_item *item, int32_t tiles_x, int64_t begin, int64_t end) {
-    int64_t first = (int64_t)item->y0 * tiles_x + item->x0;
-    int64_t last = (int64_t)(item->y1 - 1) * tiles_x + item->x1 - 1;
+/* Can the splat's rectangle meet the tiles [begin, end)? */
+static bool meets(const gsc__listed_splat *splat, int32_t tiles_x, int64_t begin, int64_t end) {
+    int64_t first = (int64_t)splat->y0 * tiles_x + splat->x0;
+    int64_t last = (int64_t)(splat->y1 - 1) * tiles_x + splat->x1 - 1;
     return first < end && last >= begin;
 }
 
-/* The tile rows of the item that meet the tiles [begin, end). */
-static void rows_in(const gsc__bin_item *item, int32_t tiles_x, int64_t begin, int64_t end,
+/* The tile rows of the splat that meet the tiles [begin, end). */
+static void rows_in(const gsc__listed_splat *splat, int32_t tiles_x, int64_t begin, int64_t end,
                     int32_t *row_begin, int32_t *row_end) {
     int32_t first = (int32_t)(begin / tiles_x), last = (int32_t)((end - 1) / tiles_x);
-    *row_begin = item->y0 > first ? item->y0 : first;
-    *row_end = item->y1 - 1 < last ? item->y1 : last + 1;
+    *row_begin = splat->y0 > first ? splat->y0 : first;
+    *row_end = splat->y1 - 1 < last ? splat->y1 : last + 1;
 }
 
 typedef struct span_walk {
@@ -92,7 +66,7 @@ typedef struct span_walk {
     int64_t begin, end; /* tiles */
 } span_walk;
 
-/* The tiles of a span that the walk covers; their number. */
+/* The tiles [*first, *last) of a span that the walk covers; returns their number. */
 static inline int32_t clip_span(const span_walk *walk, int32_t row, const gsc__span *span,
                                 int64_t *first, int64_t *last) {
     int64_t base = (int64_t)row * walk->tiles_x;
@@ -101,12 +75,12 @@ static inline int32_t clip_span(const span_walk *walk, int32_t row, const gsc__s
     return *first < *last ? (int32_t)(*last - *first) : 0;
 }
 
-static uint32_t count_in(const gsc__record *record, const gsc__bin_item *item,
+static uint32_t count_in(const gsc__record *record, const gsc__listed_splat *splat,
                          const span_walk *walk) {
     gsc__span spans[GSC__SPAN_ROWS];
     int32_t row, row_end;
     uint32_t count = 0;
-    rows_in(item, walk->tiles_x, walk->begin, walk->end, &row, &row_end);
+    rows_in(splat, walk->tiles_x, walk->begin, walk->end, &row, &row_end);
     for (; row < row_end; row += GSC__SPAN_ROWS) {
         int32_t rows = row_end - row < GSC__SPAN_ROWS ? row_end - row : GSC__SPAN_ROWS;
         gsc__tile_spans(record, row, rows, spans);
@@ -120,7 +94,7 @@ static uint32_t count_in(const gsc__record *record, const gsc__bin_item *item,
 
 typedef struct fill_task {
     const gsc__frame *frame;
-    const gsc__bin_item *items;
+    const gsc__listed_splat *splats;
     const gsc__band *band;
     uint32_t *cursors;
     int64_t parts;
@@ -135,44 +109,44 @@ static void slots_range(void *arg, int64_t begin, int64_t end, int thread) {
     bool whole = band->begin == 0 && band->end == frame->layout->tiles;
     (void)thread;
     for (int64_t i = begin; i < end; ++i) {
-        const gsc__bin_item *item = &task->items[i];
-        const gsc__record *record = &frame->records[item->gaussian];
+        const gsc__listed_splat *splat = &task->splats[i];
+        const gsc__record *record = &frame->records[splat->gaussian];
         uint32_t count = 0;
         if (whole)
             count = record->tiles;
-        else if (meets(item, walk.tiles_x, band->begin, band->end))
-            count = count_in(record, item, &walk);
+        else if (meets(splat, walk.tiles_x, band->begin, band->end))
+            count = count_in(record, splat, &walk);
         band->slot_offsets[i + 1] = count;
     }
 }
 
-bool gsc__bins_slots(gsc__pool *pool, const gsc__frame *frame, const gsc__bin_item *items,
-                     gsc__band *band) {
-    fill_task task = {.frame = frame, .items = items, .band = band};
+static bool gsc__tile_lists_slots(gsc__pool *pool, const gsc__frame *frame,
+                                  const gsc__listed_splat *splats, gsc__band *band) {
+    fill_task task = {.frame = frame, .splats = splats, .band = band};
     int64_t visible = frame->header->visible;
-    uint64_t total = 0; /* of 64 bits: a damaged state's counts must not wrap around */
+    uint64_t total = 0; /* 64 bits: the counts of a damaged state must not wrap around */
     band->slot_offsets[0] = 0;
     gsc__parallel_for(pool, visible, 4096, slots_range, &task);
     for (int64_t i = 0; i < visible; ++i) {
         total += band->slot_offsets[i + 1];
         band->slot_offsets[i + 1] = (uint32_t)total;
     }
-    return total == frame->offsets[band->end] - frame->offsets[band->begin];
+    return total == gsc__band_intersections(frame, band);
 }
 
-/* One item into the lists of tiles [part.begin, part.end).  Tiles of the band before
- * them only advance the item's slot.  False where lists or slots are full, which only
- * a damaged state can bring about. */
-static bool fill_item(const fill_task *task, int64_t index, const span_walk *part) {
+/* Puts one splat into the lists of the part's tiles.  Tiles of the band before them only
+ * advance the splat's slot.  False if lists or slots are full, which happens only with a
+ * damaged state. */
+static bool fill_splat(const fill_task *task, int64_t index, const span_walk *part) {
     const gsc__band *band = task->band;
-    const gsc__bin_item *item = &task->items[index];
-    const gsc__record *record = &task->frame->records[item->gaussian];
+    const gsc__listed_splat *splat = &task->splats[index];
+    const gsc__record *record = &task->frame->records[splat->gaussian];
     const uint64_t *offsets = task->frame->offsets;
     const span_walk walk = {part->tiles_x, band->slots ? band->begin : part->begin, part->end};
     uint32_t slot = band->slots ? band->slot_offsets[index] : 0;
     gsc__span spans[GSC__SPAN_ROWS];
     int32_t row, row_end;
-    rows_in(item, walk.tiles_x, walk.begin, walk.end, &row, &row_end);
+    rows_in(splat, walk.tiles_x, walk.begin, walk.end, &row, &row_end);
     for (; row < row_end; row += GSC__SPAN_ROWS) {
         int32_t rows = row_end - row < GSC__SPAN_ROWS ? row_end - row : GSC__SPAN_ROWS;
         gsc__tile_spans(record, row, rows, spans);
@@ -183,7 +157,7 @@ static bool fill_item(const fill_task *task, int64_t index, const span_walk *par
                 if (tile < part->begin) continue;
                 uint32_t at = task->cursors[tile]++;
                 if (at >= offsets[tile + 1] - offsets[band->begin]) return false;
-                band->lists[at] = item->gaussian;
+                band->lists[at] = splat->gaussian;
                 if (!band->slots) continue;
                 if (slot >= band->slot_offsets[index + 1]) return false;
                 band->slots[at] = slot;
@@ -193,8 +167,8 @@ static bool fill_item(const fill_task *task, int64_t index, const span_walk *par
     return true;
 }
 
-/* Each part owns a run of tiles and streams all items in depth order, so lists come
- * out sorted without a key, whatever the number of parts. */
+/* Each part owns a run of tiles and streams all splats in depth order, so the lists come out
+ * sorted without a key, whatever the number of parts. */
 static bool fill_part(const fill_task *task, const span_walk *part) {
     const gsc__frame *frame = task->frame;
     const uint64_t *offsets = frame->offsets;
@@ -202,8 +176,8 @@ static bool fill_part(const fill_task *task, const span_walk *part) {
     for (int64_t t = part->begin; t < part->end; ++t)
         task->cursors[t] = (uint32_t)(offsets[t] - base);
     for (int64_t i = 0; i < frame->header->visible; ++i)
-        if (meets(&task->items[i], part->tiles_x, part->begin, part->end))
-            if (!fill_item(task, i, part)) return false;
+        if (meets(&task->splats[i], part->tiles_x, part->begin, part->end))
+            if (!fill_splat(task, i, part)) return false;
     for (int64_t t = part->begin; t < part->end; ++t)
         if (task->cursors[t] != offsets[t + 1] - base) return false;
     return true;
@@ -213,7 +187,7 @@ static void fill_parts(void *arg, int64_t begin, int64_t end, int thread) {
     fill_task *task = arg;
     const gsc__frame *frame = task->frame;
     const gsc__band *band = task->band;
-    const int64_t total = (int64_t)(frame->offsets[band->end] - frame->offsets[band->begin]);
+    const int64_t total = (int64_t)gsc__band_intersections(frame, band);
     (void)thread;
     for (int64_t part = begin; part < end; ++part) {
         span_walk walk = {frame->layout->tiles_x, band->begin, band->end};
@@ -225,14 +199,14 @@ static void fill_parts(void *arg, int64_t begin, int64_t end, int thread) {
     }
 }
 
-#define FILL_ALONE 2048 /* list entries that take less time than waking a thread */
+#define FILL_ALONE 2048 /* intersections that take less time than waking a thread */
 
-bool gsc__bins_fill(gsc__pool *pool, const gsc__frame *frame, const gsc__bin_item *items,
-                    const gsc__band *band, uint32_t *cursors) {
+static bool gsc__tile_lists_fill(gsc__pool *pool, const gsc__frame *frame,
+                                 const gsc__listed_splat *splats, const gsc__band *band,
+                                 uint32_t *cursors) {
     const int threads = gsc__pool_threads(pool);
-    const uint64_t entries = frame->offsets[band->end] - frame->offsets[band->begin];
-    const bool alone = threads == 1 || entries < FILL_ALONE;
-    fill_task task = {frame, items, band, cursors, alone ? 1 : 2 * threads, false};
+    const bool alone = threads == 1 || gsc__band_intersections(frame, band) < FILL_ALONE;
+    fill_task task = {frame, splats, band, cursors, alone ? 1 : 2 * threads, false};
     gsc__parallel_for(pool, task.parts, 1, fill_parts, &task);
     return !atomic_load(&task.damaged);
 }

@@ -1,10 +1,28 @@
-/* A blended tile on its way into the image. */
-#ifndef GSC_CPU_TILE_OUTPUT_H
-#define GSC_CPU_TILE_OUTPUT_H
+/* The pixels of one tile, [16 rows][16 columns], and the way from and to the image. */
+#ifndef GSC_CPU_TILE_PIXELS_H
+#define GSC_CPU_TILE_PIXELS_H
 
-#include "tile.h"
+#include "raster_state.h"
 
-/* Copies rows of a tile's pixel array [16][16] into an image plane. */
+#include <string.h>
+
+/* The part of a tile that lies inside the image. */
+typedef struct gsc__tile_area {
+    int32_t x, y;          /* first pixel */
+    int32_t width, height; /* at most GSC__TILE */
+} gsc__tile_area;
+
+static inline gsc__tile_area gsc__tile_area_of(const gsc__frame *frame, int64_t tile) {
+    const gsc__raster *raster = frame->raster;
+    gsc__tile_area area;
+    area.x = (int32_t)(tile % frame->layout->tiles_x) * GSC__TILE;
+    area.y = (int32_t)(tile / frame->layout->tiles_x) * GSC__TILE;
+    area.width = raster->width - area.x < GSC__TILE ? raster->width - area.x : GSC__TILE;
+    area.height = raster->height - area.y < GSC__TILE ? raster->height - area.y : GSC__TILE;
+    return area;
+}
+
+/* Copies a tile into an image plane. */
 static inline void gsc__tile_to_plane(const gsc_real *tile, const gsc__tile_area *area,
                                       int32_t image_width, gsc_real *plane) {
     for (int32_t y = 0; y < area->height; ++y)

@@ -1,4 +1,27 @@
+/* The CPU backend for one instruction set.
+ *
+ * This file, which includes the others, is compiled once for each instruction set, with GSC_ISA
+ * as the suffix of its table.  Everything else in it is static, so the copies do not clash.  What
+ * does not gain from wider vectors is compiled once: camera.c, raster_state.c, sort.c and
+ * dispatch.c, which chooses a table.  project.c is compiled once for each instruction set too,
+ * but on its own (see project.h). */
 #include "cpu.h"
+
+#include "adam.c"
+#include "blend_backward.c"
+#include "blend_forward.c"
+#include "hilbert.c"
+#include "image_loss.c"
+#include "image_pass.c"
+#include "knn.c"
+#include "knn_tree.c"
+#include "project_backward.c"
+#include "raster_backward.c"
+#include "raster_forward.c"
+#include "raster_statistics.c"
+#include "ssim.c"
+#include "tile_lists.c"
+#include "tile_spans.c"
 
 #define TEXT2(x) #x
 #define TEXT(x) TEXT2(x)
@@ -20,7 +43,8 @@ static void close_context(gsc_context *context) {
 }
 
 /* Its name is that of the instruction set: the device already says "cpu". */
-const gsc__backend gsc__cpu_backend = {
+extern const gsc__backend GSC__ISA_NAME(gsc__cpu_backend);
+const gsc__backend GSC__ISA_NAME(gsc__cpu_backend) = {
     .name = TEXT(GSC_ISA),
     .open = open_context,
     .close = close_context,
