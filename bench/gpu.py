@@ -1,4 +1,4 @@
-"""Times everything on the CUDA device at hand, stage by stage, beside other libraries.
+"""Times everything on a CUDA device, stage by stage, next to other libraries.
 
     python3 bench/gpu.py [--scenes SCENES.py] [--trained FILE.ply:CAMERAS.json:CAMERA:SIZE]
                          [--json FILE] [--plot FILE] [WHAT ..]
@@ -29,7 +29,7 @@ def arguments(words, environment=""):
                         default=[], help="a trained scene and its camera; may be repeated")
     parser.add_argument("--json", metavar="FILE", help="append the run, a line of JSON; the "
                         "last earlier one on such a device is shown beside it")
-    parser.add_argument("--plot", metavar="FILE", help="draw the runs of --json on such a device")
+    parser.add_argument("--plot", metavar="FILE", help="plot the runs of --json")
     parser.add_argument("what", metavar="WHAT", nargs="*",
                         help="DIST:GRID:SIZE, trained, knn, ssim, loss, adam; all by default")
     args = parser.parse_args(words)
@@ -46,7 +46,7 @@ def arguments(words, environment=""):
 
 
 def raster_tables(args):
-    """A table of each scene, one at a time, for the memory that they take."""
+    """A table for each scene, one at a time to limit memory."""
     import gpu_raster
 
     words = [word for word in args.what if ":" in word]
@@ -77,7 +77,7 @@ def raster_table(name, runs):
 
 
 def train_table(name, scene, sizes):
-    """A training step of the same view: in one call, and as the calls that it stands for."""
+    """A training step of the same view: in one call, and as its separate calls."""
     import gpu_train
     from measure import alternating_ms, row_ms
     from probe import kernels_ms
@@ -105,7 +105,7 @@ def memory_mb(library, call):
 
 
 def op_tables(name):
-    """Of one of gpu_ops.py's: the stages of each work whose sizes are known, then all works."""
+    """Tables of one benchmark of gpu_ops.py: the stages of its works, then all works."""
     import gpu_ops
     from measure import alternating_ms, row_ms
     from probe import kernels_ms
@@ -127,7 +127,7 @@ def op_tables(name):
 
 
 def first_line(*command):
-    """What a program says, None where there is none or it fails."""
+    """The output of a program, or None if it is missing or fails."""
     try:
         said = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
     except (OSError, subprocess.CalledProcessError):

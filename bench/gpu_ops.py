@@ -23,7 +23,7 @@ ADAM_SHAPES = ((3,), (1, 3), (15, 3), (1,), (3,), (4,))  # 59 floats
 
 
 def time_into(table):
-    """What the benches hand their work to: times it and adds a row for each library.
+    """Times the work of a benchmark and adds a row for each library.
 
     others: {library: call} of the same work; sizes: those of the stages' formulas.
     """
@@ -130,7 +130,7 @@ def bench_adam(add):
         places = torch.arange(count, device="cuda")
         rows = {"20% of the rows visible": torch.rand(count, device="cuda") < 0.2,
                 "50% of the rows visible": torch.rand(count, device="cuda") < 0.5,
-                # As a camera sees a scene whose neighbours are stored side by side.
+                # As for a camera in a scene where neighbours are stored side by side.
                 "20% of the rows, in runs": places // (count // 50) % 5 == 0}
         for name, visible in rows.items():
             add(f"Adam, {name}", of, lambda: gsplat_c.adam_step(groups, visible=visible),

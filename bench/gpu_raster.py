@@ -62,7 +62,7 @@ class Ours:
         return self.forward_for_backward()[1].pairs
 
     def sizes(self):
-        """Of the stages' formulas, see stages.py."""
+        """The variables of the formulas in stages.py."""
         (_, radii), saved = self.forward_for_backward()
         width, height = self.args["width"], self.args["height"]
         weights = torch.ones(height, width, device=radii.device)
@@ -102,7 +102,7 @@ class Gsplat:
 
 
 class Original(Gsplat):
-    """diff_gaussian_rasterization, in whichever of its versions takes these arguments."""
+    """diff_gaussian_rasterization, in a version that takes these arguments."""
 
     name = "original"
 
@@ -142,7 +142,7 @@ class Original(Gsplat):
 
 
 def runs(scene):
-    """The libraries that can draw a scene, this one first."""
+    """The libraries that can rasterize a scene, this one first."""
     torch.manual_seed(4)
     upstream = torch.randn(3, scene["height"], scene["width"], device=scene["means"].device)
     found = [Ours(scene, upstream)]
@@ -160,7 +160,7 @@ def runs(scene):
 
 
 def load(name, scenes):
-    """(name for the table, scene) of a command line word."""
+    """(name in the table, scene) of a command line argument."""
     parts = name.split(":")
     if parts[0].endswith(".ply"):
         path, cameras, *rest = parts
@@ -181,7 +181,7 @@ def load_module(path):
 
 
 def asked_for(usage):
-    """(name, scene) for each of the command line, one at a time; usage: the caller's docstring."""
+    """(name, scene) for each argument, one at a time; usage: the caller's docstring."""
     words = [word for word in sys.argv[1:] if word != "--json"]
     scenes = load_module(words.pop(0)) if words and words[0].endswith(".py") else None
     if not words and scenes is None:

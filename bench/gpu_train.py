@@ -1,4 +1,4 @@
-"""Times a training step on a CUDA device: L1 + SSIM loss and Adam for what the view sees.
+"""Times a training step on a CUDA device: L1 + SSIM loss and Adam for the visible rows.
 
     python3 bench/gpu_train.py [--json] [SCENES.py] [SCENE ..]
 

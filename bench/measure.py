@@ -11,7 +11,7 @@ WARM_UPS, RUNS = 5, 20
 
 
 def optional(name):
-    """A module to compare with, None where it is not installed or is this project's drop-in."""
+    """A module to compare with; None if it is not installed or is this project's drop-in."""
     try:
         module = importlib.import_module(name)
     except ModuleNotFoundError:
@@ -51,7 +51,7 @@ def median_ms(call, runs=RUNS, warm_up=WARM_UPS):
 
 
 def row_ms(call, count=RUNS, warm_up=WARM_UPS):
-    """Milliseconds of a call among many: the device's time where it is longer than the host's."""
+    """Milliseconds of a call back to back: the device's time if it is longer than the host's."""
     for _ in range(warm_up):
         call()
     begin, end = events()
@@ -65,7 +65,7 @@ def row_ms(call, count=RUNS, warm_up=WARM_UPS):
 
 
 def peak_mb(call):
-    """The most memory in use during a call and held by its result, beside what was there."""
+    """Peak memory of a call, results included, besides what was allocated before."""
     torch.cuda.synchronize()
     torch.cuda.empty_cache()
     before = torch.cuda.memory_allocated()
@@ -77,7 +77,7 @@ def peak_mb(call):
 
 
 class Table:
-    """Rows that are printed as they come, or all at the end as JSON.
+    """Prints rows as they come, or all of them at the end as JSON.
 
     columns: {name: format}, such as {"scene": "<20", "ms": "10.3f"}.  A value of None is
     printed as '-'.

@@ -1,6 +1,6 @@
 """A look inside calls on a CUDA device: times of kernels, memory, and what the device can do.
 
-Contexts of the library other than the package's own are put in its place for that."""
+It replaces the package's context by other contexts for that."""
 
 import contextlib
 import ctypes
@@ -84,12 +84,12 @@ def _in_place(flags=0, allocator=0, device=None):
 
 
 def one_at_a_time():
-    """Kernels start when the one before has ended, so that none waits within its own time."""
+    """Each kernel starts when the previous one has ended, so its time contains no waiting."""
     return _in_place(flags=CONSTANTS["GSC_CONTEXT_SYNC_CHECK"])
 
 
 def memory_of_torch(device=None):
-    """The library takes all its memory from torch, whose peak then counts it."""
+    """Lets the library take all its memory from torch, whose peak then includes it."""
     return _in_place(allocator=ctypes.addressof(_allocator), device=device)
 
 
@@ -111,7 +111,7 @@ def kernels_ms(call, runs=5):
 
 
 def machine():
-    """Bytes a second of a copy, read and written, and operations of a float32 product."""
+    """Bytes per second of a copy, read and written, and float32 operations per second."""
     source = torch.zeros(1 << 27, device="cuda")
     target = torch.empty_like(source)
     copy_ms = row_ms(lambda: target.copy_(source))

@@ -1,4 +1,4 @@
-"""What a run of the benchmarks found: as text, as a line of a JSON file, and as a plot.
+"""The results of a run: as text, as a line of a JSON file, and as a plot.
 
 A run is {"when", "device", .., "tables"}, see facts() of gpu.py, and a table {"name",
 "sizes", "stages", "works"}: stages as stages.rows() makes them, works a list of {"work",
@@ -18,7 +18,7 @@ def cell(value, form):
 
 
 def lines(header, rows):
-    """Rows of text in columns; the first column to the left, the others to the right."""
+    """Text in columns: the first left-aligned, the others right-aligned."""
     grid = [header, *rows]
     widths = [max(len(row[column]) for row in grid) for column in range(len(header))]
     return ["  ".join(text.ljust(width) if column == 0 else text.rjust(width)
@@ -27,7 +27,7 @@ def lines(header, rows):
 
 
 def earlier_ms(earlier, table, work):
-    """Of the last earlier run on such a device that has it, or None."""
+    """The value in the last earlier run on this kind of device, or None."""
     for run in reversed(earlier):
         for other in run["tables"]:
             for found in other["works"] if other["name"] == table["name"] else ():
@@ -64,7 +64,7 @@ def total(table):
 
 
 def read(path):
-    """The runs of a JSON file, oldest first; none if there is no such file."""
+    """The runs of a JSON file, oldest first; empty without a file."""
     path = Path(path)
     if not path.exists():
         return []
@@ -87,7 +87,7 @@ def same_device(runs, device):
 
 
 def history(runs):
-    """{table: {work: [ms or None of each run]}} of this library's own work."""
+    """{table: {work: [ms or None of each run]}} of this library."""
     found = {}
     for index, run in enumerate(runs):
         for table in run["tables"]:
@@ -100,7 +100,7 @@ def history(runs):
 
 
 def plot(path, runs):
-    """Milliseconds of every work over the runs, a panel for each table.  Returns why not."""
+    """Plots milliseconds over the runs, one panel per table.  Returns an error message or None."""
     try:
         import matplotlib
     except ImportError:

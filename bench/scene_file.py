@@ -15,7 +15,7 @@ SIZES = {"720p": (1280, 720), "1080p": (1920, 1080), "4k": (3840, 2160)}
 
 def camera(path, index, width, height):
     """(world to camera [4, 4] row by row, fx fy cx cy) of a cameras.json, at another size:
-    all that the camera saw stays in the picture."""
+    everything the camera saw stays in the picture."""
     found = json.loads(Path(path).read_text())[index]
     axes = np.array(found["rotation"])  # columns: the camera's axes in the world
     view = np.eye(4)

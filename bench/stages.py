@@ -1,12 +1,12 @@
-"""Which kernels make up a stage, and the least time that a stage can take.
+"""Which kernels make up a stage, and the minimum time of a stage.
 
 A floor is the larger of the bytes that must go through device memory over the bandwidth of
 a copy, and the arithmetic that must be done over the rate of a matrix product, both
 measured on the device at hand.  Both are formulas of
 
     n    Gaussians               k  SH coefficients of each (3 floats)
-    v    visible Gaussians       m  pairs of a bin and a Gaussian
-    p    pixels                  a  pairs of a pixel and a Gaussian that is blended into it
+    v    visible Gaussians       m  intersections of tiles and Gaussians
+    p    pixels                  a  samples: Gaussians blended into a pixel
     e    values of an image      q  values of a mask
     u    floats that Adam steps  r  rows whose visibility it reads
     c    points                  w  taps of SSIM's window
@@ -35,7 +35,7 @@ def _value(formula, sizes):
 
 STAGES = (
     Stage("camera", "begin write"),
-    # The means of all, the rest of the geometry of the visible; radii.
+    # The means of all Gaussians, the other geometry of visible ones; radii.
     Stage("project", "project mark_visible", "(12 + 4) * n + 32 * v"),
     # Geometry and SH in, a record with its depth, place and clamped channels (57 bytes) out.
     Stage("records", "records", "(44 + 12 * k + 57) * v", "400 * v"),
@@ -48,12 +48,12 @@ STAGES = (
           "(4 + 48) * v + (6 + 2) * m"),
     # Keys of 2 bytes, values of 4: the counts, then two passes.
     Stage("tile sort", "sort16", "(2 + 2 * 12) * m"),
-    # Lists and records in; colour, transmittance and last entry out.  25 operations a pair.
+    # Lists and records in; colour, transmittance and last entry out.  25 operations per sample.
     Stage("blend", "blend blend_depths blend_any", "48 * v + 4 * m + 20 * p", "25 * a"),
     Stage("statistics", "weight_scale finish_statistics", "8 * n"),
-    # Sums of 12 floats a visible Gaussian, begun at zero.
+    # Sums of 12 floats per visible Gaussian, initialised to zero.
     Stage("clear sums", "clear_sums", "48 * v"),
-    # Blend's memory, read, and sums that are added to.  45 operations a pair.
+    # Blend's memory, read, and sums that are added to.  45 operations per sample.
     Stage("blend backward", "blend_backward blend_backward_depths blend_backward_absolute "
           "blend_backward_largest blend_backward_fixed blend_backward_all_largest "
           "blend_backward_all_fixed blend_backward_any blend_backward_any_largest "

@@ -1,4 +1,4 @@
-"""Pinhole cameras, and the cameras.json files that 3DGS training leaves for viewers."""
+"""Pinhole cameras, and the cameras.json files that 3DGS training writes for viewers."""
 
 import json
 from typing import NamedTuple
@@ -36,7 +36,7 @@ class Camera(NamedTuple):
 
 
 def read(path):
-    """The cameras of a cameras.json file; it says nothing of the centres of the images."""
+    """The cameras of a cameras.json file, which does not store principal points."""
     with open(path, encoding="utf-8") as file:
         entries = json.load(file)
     cameras = []
@@ -50,7 +50,7 @@ def read(path):
 
 
 def write(path, cameras):
-    """A cameras.json file for viewers; they take the centre of the image as its principal point."""
+    """Writes a cameras.json file for viewers, which assume centred principal points."""
     entries = [{"id": index, "img_name": camera.name, "width": camera.width,
                 "height": camera.height, "position": camera.position.tolist(),
                 "rotation": camera.rotation.T.tolist(),

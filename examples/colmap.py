@@ -1,4 +1,4 @@
-"""COLMAP reconstructions, read and written in their text and their binary form.
+"""Reads and writes COLMAP reconstructions, text and binary.
 
 Of a reconstruction, training takes the cameras and the sparse points.  Reading goes through
 pycolmap where that is installed, which knows every version of the format; the reader here
@@ -34,7 +34,7 @@ class Model(NamedTuple):
 
 
 def find(data):
-    """The folder of the reconstruction that belongs to a data set."""
+    """The folder of a data set's reconstruction."""
     for folder in (data / "sparse" / "0", data / "sparse", data):
         if any((folder / f"cameras.{kind}").exists() for kind in ("bin", "txt")):
             return folder
@@ -42,7 +42,7 @@ def find(data):
 
 
 def read(folder, use_pycolmap=pycolmap is not None):
-    """The Model in a folder; ValueError if its cameras are not pinholes."""
+    """Reads the Model in a folder; ValueError if its cameras are not pinhole cameras."""
     if use_pycolmap:
         lenses, images, points = _read_pycolmap(folder)
     elif (folder / "cameras.bin").exists():
@@ -79,7 +79,7 @@ def rotation_matrix(quaternion):
 
 
 def quaternion(rotation):
-    """w x y z of a rotation matrix: the eigenvector by Bar-Itzhack (2000), which has no cases."""
+    """w x y z of a rotation matrix: the eigenvector method of Bar-Itzhack (2000)."""
     (xx, xy, xz), (yx, yy, yz), (zx, zy, zz) = rotation
     symmetric = np.array([
         [xx + yy + zz, zy - yz, xz - zx, yx - xy],
@@ -135,7 +135,7 @@ def _read_text(folder):
 
 
 class _Bytes:
-    """A file's bytes, taken from front to back."""
+    """Reads a file's bytes from front to back."""
 
     def __init__(self, path):
         self.data, self.at = path.read_bytes(), 0

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Trains Gaussians to look like given views, on the CPU, with numpy and gsplat_c alone.
+"""Trains Gaussians to match given views, on the CPU, using only numpy and gsplat_c.
 
     fit_views.py [SCENE.ply] [--from-points]
 
@@ -33,8 +33,8 @@ LAST_MEANS_RATE = 0.05  # of the first
 
 # ----------------------------------------------------------------- parameters
 #
-# What is trained is unbounded; the rasterizer wants positive scales, opacities from 0 to 1
-# and rotations.  activate() maps one to the other, chain_rule() takes gradients back.
+# Trained values are unbounded; the rasterizer needs positive scales, opacities from 0 to 1
+# and rotations.  activate() maps one to the other, chain_rule() maps gradients back.
 
 
 def sigmoid(x):
@@ -54,7 +54,7 @@ def activate(parameters):
 
 
 def chain_rule(parameters, active, grads):
-    """Gradients by the parameters, from those by the rasterizer's arguments."""
+    """Gradients with respect to the parameters, from those of the rasterizer's arguments."""
     unit, by_unit = active["rotations"], grads.rotations
     length = np.linalg.norm(parameters["rotations"], axis=1, keepdims=True)
     along = np.sum(unit * by_unit, axis=1, keepdims=True)
@@ -102,7 +102,7 @@ def scene_of_points(means, colors, opacity):
 
 
 def extent(means):
-    """(centre, radius) of most of a scene; a few far Gaussians do not count."""
+    """(centre, radius) of a scene, ignoring a few distant Gaussians."""
     center = np.median(means, axis=0)
     return center, float(np.quantile(np.linalg.norm(means - center, axis=1), 0.9))
 
@@ -139,7 +139,7 @@ def orbit(means, count, width, height):
 
 
 def disturb(scene, amount, random):
-    """Every parameter of the scene with noise on it; positions by their own spacing."""
+    """The scene's parameters with noise; positions move by their spacing."""
     spacing = np.sqrt(gsplat_c.knn(scene["means"], 3, outputs=("mean2",)).mean2)[:, None]
     units = {"means": 1.5 * spacing, "log_scales": 0.5, "rotations": 0.3, "logits": 1.0,
              "sh": 0.6}
@@ -148,7 +148,7 @@ def disturb(scene, amount, random):
 
 
 def grey_points(scene, count, random):
-    """Points of the scene, of which nothing but the position is known, and that not quite."""
+    """Grey points at roughly the scene's positions."""
     count = min(count or len(scene["means"]), len(scene["means"]))
     means = scene["means"][random.choice(len(scene["means"]), count, replace=False)]
     means = means + 0.01 * extent(means)[1] * random.normal(size=means.shape)
@@ -182,7 +182,7 @@ class Trainer:
         self.steps, self.step = steps, 0
 
     def train(self, camera, target):
-        """One step towards one view; returns the loss before it."""
+        """Takes one step for one view; returns the loss before it."""
         active = activate(self.parameters)
         outputs, saved = gsplat_c.rasterize_forward(**active, **camera)
         image = gsplat_c.image_loss(outputs.color[None], target[None], l1_weight=0.8,
@@ -204,7 +204,7 @@ class Trainer:
 
 
 def fit(start, cameras, targets, steps, random):
-    """Trains in place; returns the curve: (step, loss, PSNR in dB) now and then."""
+    """Trains in place; returns the curve: (step, loss, PSNR in dB) at intervals."""
     trainer, progress = Trainer(start, steps), Progress(steps)
     every, order, recent = max(steps // 50, 1), [], []
     curve = []
@@ -248,7 +248,7 @@ def read_options(argv):
 
 
 def main(argv=None):
-    """Returns the PSNR of start and result in dB."""
+    """Returns the PSNR before and after in dB."""
     options = read_options(argv)
     random = np.random.default_rng(options.seed)
     if options.scene:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Renders a data set as if photographed: images and a COLMAP reconstruction of them.
+"""Renders a data set: images and their COLMAP reconstruction, as if photographed.
 
     make_dataset.py OUT [--scene SCENE.ply] [--cameras cameras.json] [--views N]
 
@@ -53,7 +53,7 @@ def band(count, target, distance, lowest, highest, width, height, focal):
 
 
 def around_cameras(count, given):
-    """Cameras like the given ones, y being down: around the point that they look at."""
+    """Cameras like the given ones, with y down, around the point they look at."""
     eyes = np.array([camera.position for camera in given])
     axes = np.array([camera.rotation[2] for camera in given])
     across = np.eye(3) - axes[:, :, None] * axes[:, None]  # projections along the optical axes
@@ -62,19 +62,19 @@ def around_cameras(count, given):
     distances = np.linalg.norm(away, axis=1)
     elevations = np.arcsin(-away[:, 1] / distances)
     first = given[0]
-    # All of one height, as they often are, would not show the scene from above.
+    # Captures often have one height, which would not show the scene from above.
     return band(count, target, distances.mean(), elevations.min() - 0.15,
                 min(elevations.max() + 0.5, 1.4), first.width, first.height, first.intrinsics[1])
 
 
 def around_scene(count, means, width, height):
-    """Cameras around a scene of which nothing is known but its Gaussians."""
+    """Cameras around a scene, from its Gaussians alone."""
     center, radius = fit_views.extent(means)
     return band(count, center, 2.8 * radius, 0.1, 1.0, width, height, 0.9 * min(width, height))
 
 
 def place_cameras(options, scene):
-    """The cameras that the options ask for."""
+    """The cameras selected by the options."""
     given = camera_file.read(options.cameras) if options.cameras else []
     if given and options.views:
         cameras = around_cameras(options.views, given)
@@ -89,7 +89,7 @@ def place_cameras(options, scene):
 
 
 def fitted(camera, width, height):
-    """With another image size, pixels staying square, that shows all that was in the image."""
+    """The same camera with another image size: square pixels, and everything stays in the image."""
     scale = min(width / camera.width, height / camera.height)
     fx, fy, _, _ = camera.intrinsics
     return camera._replace(width=width, height=height,
@@ -180,7 +180,7 @@ def read_options(argv):
 
 
 def main(argv=None):
-    """Returns the Model that was written."""
+    """Returns the Model it wrote."""
     options = read_options(argv)
     random = np.random.default_rng(options.seed)
     if options.scene:
@@ -188,7 +188,7 @@ def main(argv=None):
     else:
         scene = fit_views.procedural_scene(options.gaussians, random)
     cameras = place_cameras(options, scene)
-    # No one sees the centre of a faint Gaussian.
+    # The centre of a faint Gaussian is not visible.
     points = scene["means"][scene["logits"] > 0].astype(np.float64)
 
     (options.out / "images").mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,7 @@ import numpy as np
 
 
 def write_png(path, image, level=9):
-    """image: float [3, H, W], 0 to 1, in the colours of the screen; level: of compression."""
+    """Writes a float image [3, H, W] in sRGB, 0 to 1; level: compression."""
     pixels = np.round(np.clip(image, 0, 1) * 255).astype(np.uint8).transpose(1, 2, 0)
     height, width, _ = pixels.shape
     rows = np.zeros((height, 1 + 3 * width), np.uint8)  # filter type 0 before each row
@@ -25,7 +25,7 @@ def write_png(path, image, level=9):
 
 
 def read(path):
-    """uint8 [3, H, W] of a picture; only what write_png() wrote can be read without Pillow."""
+    """Reads a picture as uint8 [3, H, W]; without Pillow only files of write_png()."""
     try:
         from PIL import Image
     except ImportError:
@@ -35,7 +35,7 @@ def read(path):
 
 
 def read_png(path):
-    """uint8 [3, H, W] of a file that write_png() wrote."""
+    """Reads a file of write_png() as uint8 [3, H, W]."""
     with open(path, "rb") as file:
         data = file.read()
     try:
@@ -65,7 +65,7 @@ def side_by_side(*images, gap=4):
 
 
 def write_curves(folder, names, rows):
-    """curves.csv, and curves.png if matplotlib is there; returns the paths.
+    """Writes curves.csv, and curves.png if matplotlib is installed; returns the paths.
 
     names: of the columns, the first is the x axis; rows: one tuple per point.
     """

@@ -5,7 +5,7 @@ import time
 
 
 class Progress:
-    """One line that is written over on a terminal, and one line in ten parts elsewhere."""
+    """One line, updated in place on a terminal, printed ten times elsewhere."""
 
     def __init__(self, steps):
         self.steps, self.since = steps, time.monotonic()
@@ -16,7 +16,7 @@ class Progress:
         return time.monotonic() - self.since
 
     def show(self, step, text):
-        """step: how many are done; text: what to say about them."""
+        """step: number of finished steps; text: shown beside it."""
         last, tenth = step >= self.steps, 10 * step // self.steps
         if not self.terminal and not last and tenth == self.tenth:
             return

@@ -1,4 +1,4 @@
-"""Scenes in the PLY layout of 3D Gaussian splatting, read and written with numpy.
+"""Reads and writes scenes in the PLY layout of 3D Gaussian splatting, with numpy.
 
 A scene is a dictionary of float32 arrays, before activation as the file has them:
 means [N, 3], log_scales [N, 3], rotations [N, 4] (w x y z), logits [N] (of the opacity)
@@ -22,7 +22,7 @@ _FIELDS = {
 
 
 def _read_header(file, path):
-    """(dtype of a vertex, number of vertices); the file then stands at the first one."""
+    """(dtype of a vertex, number of vertices); leaves the file at the first vertex."""
     if file.readline().strip() != b"ply":
         raise ValueError(f"{path}: not a PLY file")
     order, count, columns = None, None, []
@@ -46,7 +46,7 @@ def _read_header(file, path):
 
 
 def read(path):
-    """The scene of a binary PLY file."""
+    """Reads the scene of a binary PLY file."""
     with open(path, "rb") as file:
         dtype, count = _read_header(file, path)
         rows = np.frombuffer(file.read(count * dtype.itemsize), dtype, count)

@@ -87,10 +87,10 @@ def load(options, device):
 
 
 class Gaussians:
-    """What is trained, unbounded as the optimizer needs it, and how it changes in number."""
+    """The trained parameters, unbounded as the optimizer needs them, and densification."""
 
     def __init__(self, points, colors, sh_degree, extent, device):
-        """points: [N, 3]; colors: [N, 3] uint8; extent: of the cameras, world units."""
+        """points: [N, 3]; colors: [N, 3] uint8; extent: radius of the cameras in world units."""
         means = torch.tensor(points, dtype=torch.float32, device=device)
         colors = torch.tensor(colors, dtype=torch.float32, device=device) / 255
         # Round, and as large as the distance to the three nearest ones.
@@ -117,13 +117,13 @@ class Gaussians:
         return len(self.values["means"])
 
     def forget(self):
-        """Starts the statistics of densification again."""
+        """Resets the statistics of densification."""
         means = self.values["means"]
         self.gradient_sum = torch.zeros(len(means), device=means.device)
         self.seen = torch.zeros(len(means), device=means.device)
 
     def render(self, view, sh_degree, **more):
-        """The rasterizer's outputs; activations bound what it is given."""
+        """The rasterizer's outputs, from activated parameters."""
         return gsplat_c.torch.rasterize(
             means=self.values["means"], scales=self.values["log_scales"].exp(),
             rotations=self.values["rotations"], opacities=self.values["logits"].sigmoid(),
@@ -131,8 +131,8 @@ class Gaussians:
             **view.arguments, **more)
 
     def step(self, view, sh_degree):
-        """One step towards a view; returns the loss before it."""
-        # Has no value, only a gradient: by the projected centres, in halves of the image.
+        """Takes one step for a view; returns the loss before it."""
+        # Only its gradient matters: that of the projected centres, in units of half the image.
         centers = torch.zeros(len(self), 2, device=self.gradient_sum.device, requires_grad=True)
         drawn = self.render(view, sh_degree, outputs=("color", "radii"), means2d=centers,
                             grad2d_ndc=True)
@@ -147,7 +147,7 @@ class Gaussians:
         return loss.detach()
 
     def set_means_rate(self, progress):
-        """progress: of the training, 0 to 1; the rate falls exponentially."""
+        """Lets the rate fall exponentially; progress: of the training, 0 to 1."""
         self.optimizer.param_groups[0]["lr"] = (
             RATES["means"] * self.extent * LAST_MEANS_RATE ** progress)
 
@@ -171,7 +171,7 @@ class Gaussians:
 
     @torch.no_grad()
     def densify(self, threshold, limit):
-        """Clones the small and splits the large ones of those that the image pulls at.
+        """Clones small and splits large Gaussians where the gradient is large.
 
         threshold: of the mean length of the gradient by the projected centre; limit: of the
         number of Gaussians.
@@ -188,7 +188,7 @@ class Gaussians:
                      {name: torch.cat([clones[name], parts[name]]) for name in clones})
 
     def halves(self, chosen):
-        """Two smaller Gaussians for each chosen one, at places drawn from it."""
+        """Replaces each chosen Gaussian by two smaller ones at positions drawn from it."""
         parts = {name: value[chosen].repeat_interleave(2, dim=0)
                  for name, value in self.values.items()}
         # In its own axes by its scales, then turned by w, u: v + 2 u x (u x v + w v).
@@ -202,7 +202,7 @@ class Gaussians:
 
     @torch.no_grad()
     def prune(self, huge_too):
-        """Removes what can hardly be seen and, with huge_too, what hides the scene."""
+        """Removes nearly transparent Gaussians and, with huge_too, oversized ones."""
         drop = self.values["logits"].sigmoid() < FAINT
         if huge_too:
             drop |= self.values["log_scales"].exp().amax(1) > HUGE * self.extent
@@ -210,7 +210,7 @@ class Gaussians:
 
     @torch.no_grad()
     def reset_opacities(self):
-        """Makes all nearly transparent: what the images need comes back, the rest is pruned."""
+        """Makes all Gaussians nearly transparent; training restores those it needs."""
         logits = self.values["logits"]
         logits.clamp_(max=float(torch.tensor(RESET_OPACITY).logit()))
         state = self.optimizer.state.get(logits)
@@ -219,7 +219,7 @@ class Gaussians:
             state["exp_avg_sq"].zero_()
 
     def scene(self):
-        """As splat_file writes it."""
+        """The scene in the form of splat_file."""
         scene = {name: value.detach().cpu().numpy() for name, value in self.values.items()}
         parts = [scene.pop(name) for name in ("sh_dc", "sh") if name in scene]
         return {**scene, "sh": np.concatenate(parts, axis=1)}
@@ -242,14 +242,14 @@ def evaluate(gaussians, views, sh_degree):
 
 
 def memory(device):
-    """The most that was in use so far, bytes: of the GPU's memory, or of the process."""
+    """Peak memory so far in bytes: of the GPU, or of the process."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def change_number(gaussians, options, done):
-    """Clones, splits, prunes and resets, if it is time after so many steps."""
+    """Clones, splits, prunes and resets if this step calls for it."""
     if done >= options.densify_until:
         return
     if done > options.densify_from and done % options.densify_every == 0:
@@ -327,7 +327,7 @@ def read_options(argv):
     parser.add_argument("--densify-from", type=int, default=500, metavar="STEP")
     parser.add_argument("--densify-until", type=int, metavar="STEP", help="half of the steps")
     parser.add_argument("--threshold", type=float, default=0.0002,
-                        help="gradient by the projected centre from which to densify")
+                        help="gradient of the projected centre above which to densify")
     parser.add_argument("--max-gaussians", type=int, default=3_000_000, metavar="N")
     parser.add_argument("--reset-every", type=int, default=3000, metavar="STEPS",
                         help="between resets of the opacities")

@@ -1,4 +1,4 @@
-/* A host that uses the library if it is there, and does without if it is not:
+/* A host that uses the library if it is installed, and works without it otherwise:
  *
  *     cc plugin_host.c $(pkg-config --cflags gsplat_c) -o plugin_host
  *     ./plugin_host splats.ppm
@@ -6,8 +6,8 @@
  *
  * or on Windows cl plugin_host.c /std:c11 /Iinclude, and gsplat_c.dll beside the program.
  *
- * Nothing is linked; of the header only types and constants are used.  The library is closed
- * again before the picture is written: that is allowed once its contexts are freed.
+ * Nothing is linked; the header provides only types and constants.  The host closes the library
+ * before it writes the picture, which is allowed once all contexts are freed.
  */
 #include <gsplat_c.h>
 
@@ -60,7 +60,7 @@ static void *open_library(const char *path) {
     return library;
 }
 
-/* ISO C has no way to turn the one kind of pointer into the other, but byte by byte. */
+/* ISO C only converts an object pointer to a function pointer byte by byte. */
 static int find(plugin *p, const char *name, void *function) {
 #if defined(_WIN32)
     FARPROC address = GetProcAddress(p->library, name);
@@ -82,8 +82,8 @@ static void close_plugin(plugin *p) {
     p->library = NULL;
 }
 
-/* The version comes first: its function is the one that never changes.  The same major can
- * be used, if its minor has all that this host was written for. */
+/* Checks the version first: its function never changes.  The same major is compatible if its
+ * minor is at least the one this host was written for. */
 static int open_plugin(plugin *p, const char *path) {
     memset(p, 0, sizeof *p);
     p->library = open_library(path);
@@ -153,7 +153,7 @@ static int draw_with(const plugin *p) {
 
 /* ------------------------------------------------------------------ without it */
 
-/* A disc for each splat, the far ones first. */
+/* Draws a disc for each splat, far ones first. */
 static void draw_discs(void) {
     memset(image, 0, sizeof image);
     for (int n = 0; n < SPLATS; n++) {

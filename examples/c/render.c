@@ -1,10 +1,10 @@
-/* Renders a scene that 3DGS training wrote, on the CPU:
+/* Renders a trained 3DGS scene on the CPU:
  *
  *     cc render.c $(pkg-config --cflags --libs gsplat_c) -o render
  *     ./render point_cloud.ply view.ppm
  *     ./render point_cloud.ply view.ppm 3 -1 -4  0 0 0    from a point, and at one
  *
- * Scenes are as training stores them: binary little-endian PLY, float properties, and y
+ * Scenes have the form that training stores: binary little-endian PLY, float properties, y
  * pointing down.
  */
 #include <gsplat_c.h>
@@ -69,7 +69,7 @@ static int column(const header *h, const char *path, const char *name) {
     exit(1);
 }
 
-/* The first column of a vector, whose parts stand side by side. */
+/* The first column of a vector; its components are adjacent. */
 static int columns(const header *h, const char *path, const char *first, const char *last,
                    int count) {
     int begin = column(h, path, first);
@@ -163,7 +163,7 @@ static vector unit(vector a) {
     return (vector){a.x / length, a.y / length, a.z / length};
 }
 
-/* World to camera, column by column: x right, y down, z forward. */
+/* World to camera, column-major: x right, y down, z forward. */
 static void look_at(float view[16], vector eye, vector target) {
     const vector down = {0, 1, 0};
     vector forward = unit(minus(target, eye));
@@ -179,7 +179,7 @@ static void look_at(float view[16], vector eye, vector target) {
     view[15] = 1;
 }
 
-/* From the front right and a little above, at a few times the spread of the Gaussians. */
+/* From the front right and slightly above, at a few times the spread of the Gaussians. */
 static void look_at_scene(float view[16], const scene *s) {
     double mean[3] = {0, 0, 0}, square = 0;
     for (int64_t i = 0; i < 3 * s->count; i++)

@@ -4,9 +4,8 @@
  *         $CUDA/lib64/libcudart_static.a -ldl -lrt -lpthread -lm
  *     ./a.out knot.ppm
  *
- * $CUDA is a toolkit; the shared Runtime, -lcudart, does as well.  The library and the
- * Runtime both work in the device's primary context, so pointers and streams of the one are
- * good for the other.
+ * $CUDA is a toolkit; the shared Runtime, -lcudart, works too.  The library and the Runtime both
+ * use the device's primary context, so they can share pointers and streams.
  */
 #include <cuda_runtime_api.h>
 #include <gsplat_c.h>

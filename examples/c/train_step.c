@@ -3,9 +3,9 @@
  *     cc train_step.c $(pkg-config --cflags --libs gsplat_c) -o train_step
  *     ./train_step
  *
- * What is optimised is what training stores: the logarithm of scales and the logit of
- * opacities, so that no step can leave their range.  The library takes the activated
- * values; the chain rule back is in unactivate().
+ * It optimises what training stores, the logarithm of scales and the logit of opacities, so that
+ * no step can leave their range.  The library takes activated values; unactivate() applies the
+ * chain rule.
  */
 #include <gsplat_c.h>
 
@@ -32,7 +32,7 @@ typedef struct parameter {
     array stored, active, gradient, moment1, moment2;
 } parameter;
 
-/* Zeros.  Without memory the program ends. */
+/* Zeros; exits if memory runs out. */
 static void make_array(array *a, int32_t ndim, int64_t d0, int64_t d1, int64_t d2, int64_t d3) {
     *a = (array){.shape = {d0, d1, d2, d3}};
     int64_t count = 1;
@@ -95,7 +95,7 @@ static void activate(parameter p[PARAMETERS]) {
     }
 }
 
-/* Gradients by the active values become those by the stored ones. */
+/* Turns gradients of activated values into gradients of stored ones. */
 static void unactivate(parameter p[PARAMETERS]) {
     for (int64_t i = 0; i < SPLATS * columns[SCALES]; i++)
         p[SCALES].gradient.data[i] *= p[SCALES].active.data[i];
@@ -153,7 +153,7 @@ static void adam_step(gsc_context *context, parameter p[PARAMETERS], int step) {
     check(gsc_adam_step(context, &args, NULL));
 }
 
-/* Renders the pictures, and improves the parameters by one step.  Returns the loss. */
+/* Renders the pictures and takes one step.  Returns the loss. */
 static float train_step(gsc_context *context, parameter p[PARAMETERS],
                         const gsc_raster_args *raster, const array *target, int step) {
     array color, by_color;
@@ -198,7 +198,7 @@ int main(void) {
     gsc_context_desc_init(&desc, (DLDevice){kDLCPU, 0});
     check(gsc_context_create(&desc, &context));
 
-    /* The pictures to fit are of other Gaussians. */
+    /* The pictures to fit show other Gaussians. */
     array view, intrinsics, target;
     parameter wanted[PARAMETERS], p[PARAMETERS];
     gsc_raster_args args;

@@ -1,5 +1,5 @@
-//! Finds the library to link with: in the folder that `GSPLAT_C_LIB_DIR` names, or by
-//! pkg-config.  Nothing is looked for without the feature `link`.
+//! Finds the library to link: in the folder named by `GSPLAT_C_LIB_DIR`, or with pkg-config.
+//! Does nothing without the feature `link`.
 
 use std::{env, process::Command};
 
@@ -24,7 +24,7 @@ fn main() {
     }
 }
 
-/// What pkg-config says that linking takes: a library of the bindings' major, and at least
+/// The linker flags from pkg-config, for a library with the bindings' major version and at least
 /// their minor.
 fn pkg_config() -> Result<String, String> {
     let number = |name| env::var(name).unwrap_or_default().parse().unwrap_or(0);
@@ -44,7 +44,7 @@ fn pkg_config() -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Linker flags to cargo's words; `DEP_GSPLAT_C_LIB_DIR` tells dependents the folder.
+/// Translates linker flags for cargo; `DEP_GSPLAT_C_LIB_DIR` passes the folder to dependents.
 fn link(flags: &str) {
     for flag in flags.split_whitespace() {
         if let Some(folder) = flag.strip_prefix("-L") {

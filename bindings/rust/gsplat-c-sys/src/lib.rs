@@ -6,7 +6,7 @@
 //!
 //! # Linked, or loaded at run time
 //! With the feature `link`, the default, the functions are linked and can be called by name.
-//! The build finds the library in the folder that `GSPLAT_C_LIB_DIR` names, else by pkg-config.
+//! The build looks in the folder named by `GSPLAT_C_LIB_DIR`, then asks pkg-config.
 //!
 //! With the feature `dlopen` a program starts without the library and opens it with
 //! [`Api::open`].  An [`Api`] is a table of the functions, either of the linked library
@@ -70,15 +70,15 @@ macro_rules! functions {
         }
 
         impl Api {
-            /// The library that the program is linked with.
+            /// The library that the program is linked to.
             #[cfg(feature = "link")]
             pub const LINKED: Self = Self { $($name,)* };
 
-            /// Every function, by what `symbol` finds for its name.
+            /// Every function, looked up by name with `symbol`.
             ///
             /// # Safety
-            /// `symbol` gives addresses of functions of a `libgsplat_c` that stays loaded, of
-            /// this ABI major and no lower minor.
+            /// `symbol` must return functions of a `libgsplat_c` that stays loaded, with this ABI
+            /// major and at least this minor.
             pub unsafe fn from_symbols<E>(
                 mut symbol: impl FnMut(&'static core::ffi::CStr) -> Result<core::ptr::NonNull<c_void>, E>,
             ) -> Result<Self, E> {
@@ -103,7 +103,7 @@ macro_rules! functions {
     };
 }
 
-// The header's names; what it leaves without a comment has none here.
+// Names and comments come from the header.
 #[allow(missing_docs, non_camel_case_types)]
 #[rustfmt::skip]
 mod bindings;

@@ -6,7 +6,7 @@ use crate::tensor::{Host, Memory, View};
 use crate::{Result, Tensor, TensorMut};
 use gsplat_c_sys as sys;
 
-/// One step of Adam (Kingma & Ba 2015), in place, every group in one call.
+/// One step of Adam (Kingma & Ba 2015), in place, for every group in one call.
 ///
 /// ```
 /// use gsplat_c::{Adam, AdamGroup, Context, Device};
@@ -29,29 +29,29 @@ pub struct Adam<'a, M: Memory = Host> {
 }
 
 impl<'a, M: Memory> Adam<'a, M> {
-    /// No groups.
+    /// A step without groups.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// One group more.
+    /// Adds a group.
     pub fn group(mut self, group: AdamGroup<'a, M>) -> Self {
         self.groups.push(group);
         self
     }
 
     setters! {
-        /// `[N]` of `bool`, `u8` or `i32`: rows with 0 keep parameter and moments.  The
-        /// selective Adam of 3DGS training is this with the radii, and `step` 0.
+        /// `[N]` of `bool`, `u8` or `i32`: rows with 0 keep parameter and moments.  For
+        /// the selective Adam of 3DGS training pass the radii and leave `step` 0.
         visible: Tensor<'a, M>,
     }
 
     flags! {
-        /// Weight decay as AdamW's.
+        /// Decoupled weight decay, as AdamW.
         decoupled: GSC_ADAM_DECOUPLED,
     }
 
-    /// Steps.
+    /// Updates the parameters.
     pub fn run<Q: Queue<Memory = M>>(self, queue: &Q) -> Result<()> {
         let start = queue.begin()?;
         let tensors: Vec<_> = self.groups.iter().map(AdamGroup::views).collect();
@@ -73,7 +73,7 @@ impl<'a, M: Memory> Adam<'a, M> {
     }
 }
 
-/// A parameter with its gradient and moments, all of one shape `[N, ..]`.
+/// A parameter with its gradient and moments, all with the same shape `[N, ..]`.
 #[derive(Debug)]
 #[must_use = "a group belongs into Adam::group"]
 pub struct AdamGroup<'a, M: Memory = Host> {
@@ -90,7 +90,7 @@ pub struct AdamGroup<'a, M: Memory = Host> {
 }
 
 impl<'a, M: Memory> AdamGroup<'a, M> {
-    /// With a learning rate of 0.
+    /// A group with a learning rate of 0.
     pub fn new(
         parameter: impl Into<TensorMut<'a, M>>,
         gradient: impl Into<Tensor<'a, M>>,
@@ -114,11 +114,11 @@ impl<'a, M: Memory> AdamGroup<'a, M> {
     values! {
         /// The learning rate.
         lr: f32,
-        /// Decay of the first moment; 0: 0.9, negative: none.
+        /// Decay of the first moment; 0: 0.9, negative: 0.
         beta1: f32,
-        /// Decay of the second moment; 0: 0.999, negative: none.
+        /// Decay of the second moment; 0: 0.999, negative: 0.
         beta2: f32,
-        /// Added to the root of the second moment; 0: 1e-8, negative: none.
+        /// Added to the root of the second moment; 0: 1e-8, negative: 0.
         epsilon: f32,
         /// Weight decay.
         weight_decay: f32,

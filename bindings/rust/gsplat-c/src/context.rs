@@ -9,7 +9,7 @@ use std::fmt;
 use std::ptr::{self, NonNull};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Where tensors are and where the work is done.
+/// Where tensors are and where work runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Device {
@@ -31,17 +31,17 @@ impl Device {
     }
 }
 
-/// How much a message matters.
+/// The severity of a log message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum LogLevel {
-    /// What failed.
+    /// Failures.
     Error,
-    /// What is not as it should be.
+    /// Problems that do not fail a call.
     Warning,
-    /// What was chosen.
+    /// Choices, such as the device and its kernels.
     Info,
-    /// Everything.
+    /// Everything else.
     Debug,
 }
 
@@ -67,8 +67,8 @@ impl LogLevel {
 
 type Listener = Box<dyn Fn(LogLevel, &str) + Send + Sync>;
 
-/// Messages wait here until the library's call is over: a listener may then do what it likes,
-/// panic or call the library included.
+/// Messages wait here until the library's call returns.  A listener may then do anything, even
+/// panic or call the library.
 struct Log {
     listener: Listener,
     waiting: Mutex<Vec<(LogLevel, String)>>,
@@ -92,7 +92,7 @@ impl Log {
     }
 }
 
-/// Makes a [`Context`] with other than the default choices.
+/// Builds a [`Context`] with options.
 ///
 /// ```
 /// use gsplat_c::{Context, Device, LogLevel};
@@ -113,27 +113,26 @@ pub struct ContextBuilder {
 }
 
 impl ContextBuilder {
-    /// This library instead of [`Library::get`].
+    /// Uses this library instead of [`Library::get`].
     pub fn library(mut self, library: Library) -> Self {
         self.library = Some(library);
         self
     }
 
-    /// Threads of a CPU context; 0, the default: as many as the process may use.  Results are
-    /// the same, to the bit, for any number.
+    /// Threads of a CPU context; 0, the default: as many as the process may use.  Results do not
+    /// depend on the number, bit for bit.
     pub fn threads(mut self, threads: u32) -> Self {
         self.threads = threads;
         self
     }
 
-    /// Waits after every kernel and names the one that failed: for finding faults.
+    /// Waits after every kernel and names the one that failed; for debugging.
     pub fn check_every_kernel(mut self) -> Self {
         self.flags |= sys::GSC_CONTEXT_SYNC_CHECK;
         self
     }
 
-    /// Who is told messages of this level and of more important ones; they come when the call
-    /// that caused them is over.
+    /// Receives messages of this level and of more severe ones, after the call that caused them.
     pub fn log(
         mut self,
         level: LogLevel,
@@ -143,7 +142,7 @@ impl ContextBuilder {
         self
     }
 
-    /// The context.
+    /// Creates the context.
     pub fn build(self) -> Result<Context> {
         let Library { api } = self.library.map_or_else(Library::get, Ok)?;
         let level = self.log.as_ref().map_or(0, |(level, _)| level.raw());

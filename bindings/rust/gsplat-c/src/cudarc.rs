@@ -33,7 +33,7 @@ impl<'a> From<&'a Arc<CudaStream>> for Stream<'a> {
 }
 
 impl Stream<'_> {
-    /// A stream of cudarc tells its device.
+    /// A cudarc stream knows its device.
     pub(crate) fn check_device(&self, expected: Device) -> Result<()> {
         let Some(found) = self.cudarc.map(|stream| Device::from(&**stream.context())) else {
             return Ok(());

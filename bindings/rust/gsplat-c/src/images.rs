@@ -15,7 +15,7 @@ use gsplat_c_sys as sys;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Window {
-    /// Pixels in a row of it, odd, 1 to 33; 0: 11.
+    /// Side in pixels, odd, 1 to 33; 0: 11.
     pub size: i32,
     /// Standard deviation in pixels; 0: 1.5.
     pub sigma: f32,
@@ -23,7 +23,7 @@ pub struct Window {
     pub c1: f32,
     /// `(0.03 L)²`; 0: for L = 1.
     pub c2: f32,
-    /// The mean is over windows that lie inside the image only.
+    /// Average only over windows that lie inside the image.
     pub inside_only: bool,
 }
 
@@ -61,19 +61,19 @@ pub struct Ssim<'a, M: Memory = Host> {
 }
 
 impl<'a, M: Memory> Ssim<'a, M> {
-    /// Of an image and a target of the same shape.
+    /// SSIM of an image and a target with the same shape.
     pub fn new(image: impl Into<Tensor<'a, M>>, target: impl Into<Tensor<'a, M>>) -> Self {
         let (image, target) = (Some(image.into()), Some(target.into()));
         Self { image, target, ..Self::default() }
     }
 
     values! {
-        /// Other than the default window.
+        /// The window.
         window: Window,
     }
 
     setters! {
-        /// Written by [`run`](Self::run): the map, shaped as the image, or without its rim if
+        /// Written by [`run`](Self::run): the map, with the image's shape, or without its border if
         /// only windows inside the image count.
         map: TensorMut<'a, M>,
         /// Written by [`run`](Self::run): the mean, a scalar or `[1]`.
@@ -88,12 +88,12 @@ impl<'a, M: Memory> Ssim<'a, M> {
         grad_target: TensorMut<'a, M>,
     }
 
-    /// The similarity.
+    /// Computes the similarity.
     pub fn run<Q: Queue<Memory = M>>(self, queue: &Q) -> Result<()> {
         self.call("Ssim::run", &queue.begin()?, |api| api.gsc_ssim_forward)
     }
 
-    /// Its gradients.
+    /// Computes its gradients.
     pub fn backward<Q: Queue<Memory = M>>(self, queue: &Q) -> Result<()> {
         self.call("Ssim::backward", &queue.begin()?, |api| api.gsc_ssim_backward)
     }
@@ -170,15 +170,15 @@ pub struct ImageLoss<'a, M: Memory = Host> {
 }
 
 impl<'a, M: Memory> ImageLoss<'a, M> {
-    /// Of an image, `[B, C, H, W]`, and a target of the same shape, which may be of `u8`, read
-    /// as value / 255.  Every weight is 0 at first.
+    /// The loss of an image, `[B, C, H, W]`, and a target with the same shape, which may be `u8`, read
+    /// as value / 255.  All weights start at 0.
     pub fn new(image: impl Into<Tensor<'a, M>>, target: impl Into<Tensor<'a, M>>) -> Self {
         let (image, target) = (Some(image.into()), Some(target.into()));
         Self { image, target, ..Self::default() }
     }
 
     values! {
-        /// Other than the default window of SSIM.
+        /// The window of SSIM.
         window: Window,
         /// Weight of the mean absolute difference; 0.8 in 3DGS training.
         l1: f32,
@@ -201,7 +201,7 @@ impl<'a, M: Memory> ImageLoss<'a, M> {
         grad_image: TensorMut<'a, M>,
     }
 
-    /// Computes what is wanted.
+    /// Computes the requested results.
     pub fn run<Q: Queue<Memory = M>>(self, queue: &Q) -> Result<()> {
         let start = queue.begin()?;
         let views = Views::new();

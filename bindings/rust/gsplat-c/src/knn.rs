@@ -8,9 +8,9 @@ use gsplat_c_sys as sys;
 
 /// Exact Euclidean neighbours, nearest first, equal distances in index order.
 ///
-/// Where there are fewer than k others the missing indices are -1 and their distances
-/// infinite; the mean is over those that exist.  A point with a coordinate that is not finite
-/// has no neighbours and is nobody's.
+/// With fewer than k other points, missing indices are -1 and their distances infinite; the mean
+/// is over those that exist.  A point with a non-finite coordinate has no neighbours and is not a
+/// neighbour of any point.
 ///
 /// ```
 /// use gsplat_c::{Context, Device, Knn};
@@ -38,18 +38,18 @@ pub struct Knn<'a, M: Memory = Host> {
 }
 
 impl<'a, M: Memory> Knn<'a, M> {
-    /// Among these points, `[N, 3]`, for each of them but without itself.
+    /// Neighbours of these points, `[N, 3]`, among themselves; a point is not its own neighbour.
     pub fn new(points: impl Into<Tensor<'a, M>>) -> Self {
         Self { points: Some(points.into()), ..Self::default() }
     }
 
     values! {
-        /// How many, 1 to 256; 0, the default: 3.
+        /// The number of neighbours, 1 to 256; 0, the default: 3.
         k: i32,
     }
 
     setters! {
-        /// `[M, 3]`: for these instead of the points.
+        /// `[M, 3]`: find the neighbours of these instead of the points.
         queries: Tensor<'a, M>,
         /// `[M, k]` of `i32` or `i64`.
         indices: TensorMut<'a, M>,
@@ -59,7 +59,7 @@ impl<'a, M: Memory> Knn<'a, M> {
         mean2: TensorMut<'a, M>,
     }
 
-    /// Searches.
+    /// Runs the search.
     pub fn run<Q: Queue<Memory = M>>(self, queue: &Q) -> Result<()> {
         let start = queue.begin()?;
         let views = Views::new();

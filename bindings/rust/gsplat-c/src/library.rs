@@ -1,4 +1,4 @@
-//! The library behind the crate, linked or opened.
+//! The C library, linked or loaded.
 
 use crate::{Device, Error, ErrorKind, Result, context::checked};
 use gsplat_c_sys as sys;
@@ -8,14 +8,14 @@ use std::ptr;
 
 /// One loaded `libgsplat_c`; it stays loaded for the rest of the program.
 ///
-/// Most programs need none: [`Context::new`](crate::Context::new) takes [`Library::get`].
+/// Most programs do not need it: [`Context::new`](crate::Context::new) takes [`Library::get`].
 #[derive(Clone, Copy, Debug)]
 pub struct Library {
     pub(crate) api: &'static sys::Api,
 }
 
 impl Library {
-    /// The library that the program is linked with.
+    /// The library that the program is linked to.
     #[cfg(feature = "link")]
     pub fn linked() -> Self {
         Self { api: &sys::Api::LINKED }
@@ -36,10 +36,10 @@ impl Library {
         }
     }
 
-    /// Opens a library: a file, or what the system finds for a name without a slash.
+    /// Opens a library: a path, or a name that the system's loader searches for.
     ///
     /// # Safety
-    /// What is there must be a `libgsplat_c`, or fail to open.
+    /// The file must be a `libgsplat_c`, or fail to open.
     pub unsafe fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let failed = |reason: String| {

@@ -1,9 +1,9 @@
-//! Work on CUDA devices, and how long its memory is borrowed.
+//! Work on CUDA devices, and how long it borrows memory.
 //!
 //! A call on a stream returns before its work is done, so a borrow that ends with the call
 //! would end too early, and a guard that waits when it is dropped can be forgotten.  Hence a
-//! closure, as with [`std::thread::scope`]: what it borrows is borrowed until the stream has
-//! been waited for.
+//! closure, as with [`std::thread::scope`]: its borrows last until the scope has waited for the
+//! stream.
 
 use crate::context::Inner;
 use crate::tensor::OnDevice;
@@ -16,7 +16,7 @@ use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 use std::sync::{MutexGuard, PoisonError};
 
-/// Device memory that a scope may write, borrowed until the scope is over.
+/// Device memory that a scope may write, borrowed until the scope ends.
 ///
 /// Operations take `&mut buffer` to write it and `&buffer` to read what earlier ones wrote.
 #[derive(Debug)]
@@ -42,25 +42,25 @@ impl<'a, 'scope> From<&'a mut Buffer<'scope>> for TensorMut<'a, OnDevice<'scope>
     }
 }
 
-/// Where operations of one closure of [`Context::scope`] are queued.
+/// Queues the operations of one closure of [`Context::scope`].
 #[derive(Debug)]
 pub struct Scope<'scope, 'env: 'scope> {
     context: &'env Context,
     stream: Stream<'env>,
     pub(crate) id: u64,
-    /// Invariant, so that nothing of another scope is taken; on one thread, so that operations
-    /// are queued one after the other.
+    /// Invariant, so that it accepts nothing from another scope; bound to one thread, so that
+    /// operations are queued one after the other.
     brand: PhantomData<(Cell<&'scope ()>, Cell<&'env ()>, *mut ())>,
 }
 
 impl Context {
     /// Runs a closure that queues operations on a stream, then waits for the stream: what the
-    /// closure's operations use is borrowed until then, even if it panics.  The stream must not
-    /// be captured meanwhile: operations refuse to be recorded into a graph, and a closure that
+    /// closure's operations use is borrowed until then, even if it panics.  Do not capture the stream
+    /// meanwhile: operations refuse to be recorded into a graph, and a closure that
     /// leaves the stream capturing aborts the program.
     ///
-    /// Buffers that operations write are given to the scope before, by [`Scope::write`]; what
-    /// they read, by [`Scope::read`].
+    /// Pass buffers to the scope first: [`Scope::write`] for what operations write, [`Scope::read`]
+    /// for what they read.
     ///
     /// ```no_run
     /// use gsplat_c::{Context, Device, Knn, RawMemory, Stream};
@@ -81,7 +81,7 @@ impl Context {
     /// # Ok::<(), gsplat_c::Error>(())
     /// ```
     ///
-    /// What is borrowed cannot end before the scope does:
+    /// Borrowed memory outlives the scope:
     ///
     /// ```compile_fail,E0505
     /// # use gsplat_c::*;
@@ -104,7 +104,7 @@ impl Context {
     /// # }
     /// ```
     ///
-    /// A buffer that the scope writes is the scope's alone:
+    /// A scope has exclusive access to a buffer that it writes:
     ///
     /// ```compile_fail,E0502
     /// # use gsplat_c::*;
@@ -129,7 +129,7 @@ impl Context {
     /// # }
     /// ```
     ///
-    /// Memory of the host is not borrowed long enough for a stream:
+    /// Host memory is not borrowed long enough for a stream:
     ///
     /// ```compile_fail,E0271
     /// # use gsplat_c::*;
@@ -141,7 +141,7 @@ impl Context {
     /// # }
     /// ```
     ///
-    /// And operations are queued by one thread, one after the other:
+    /// One thread queues the operations:
     ///
     /// ```compile_fail,E0277
     /// # use gsplat_c::*;
@@ -193,13 +193,13 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         self.stream
     }
 
-    /// The context that the scope is of.
+    /// The context of the scope.
     pub fn context(&self) -> &'env Context {
         self.context
     }
 }
 
-/// The scopes of a context that are not over, and the states that were dropped meanwhile.
+/// The open scopes of a context, and the states that were dropped meanwhile.
 #[derive(Default)]
 pub(crate) struct Scopes {
     next: u64,
@@ -218,7 +218,7 @@ impl Inner {
         self.scopes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Frees a state, at once or when no scope is open whose stream may still use it.
+    /// Frees a state as soon as no open scope's stream may still use it.
     pub fn free_saved(&self, saved: NonNull<sys::gsc_raster_saved>) {
         let mut scopes = self.scopes();
         let next = scopes.next;
@@ -281,8 +281,8 @@ impl<'e> End<'e> {
             unsafe { primary.wait(self.stream) }
         });
         if result.as_ref().is_err_and(is_capture_error) {
-            // The closure began to capture the stream, which can't be waited for now, behind
-            // work that uses what is borrowed.  Every way on from here would end the borrows.
+            // The closure began to capture the stream, so it is impossible to wait for work that
+            // uses the borrowed memory.  Every way on from here would end the borrows.
             std::process::abort();
         }
         let mut scopes = self.inner.scopes();

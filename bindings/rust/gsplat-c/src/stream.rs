@@ -1,4 +1,4 @@
-//! Streams and memory of CUDA devices, as a scope is given them.
+//! Streams and memory of CUDA devices, for scopes.
 
 use crate::{Device, Element, Result};
 use std::ffi::c_void;
@@ -58,7 +58,7 @@ pub unsafe trait DeviceMemory {
     fn device(&self) -> Device;
     /// The number of elements.
     fn len(&self) -> usize;
-    /// Whether there are none.
+    /// Whether the memory is empty.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -76,7 +76,7 @@ pub unsafe trait DeviceMemoryMut: DeviceMemory {
     fn address_mut(&mut self, stream: &Stream<'_>) -> Result<*mut Self::Element>;
 }
 
-/// Device memory by its address, for what has no [`DeviceMemory`] of its own.
+/// Device memory given by its address, for types without [`DeviceMemory`].
 #[derive(Debug)]
 pub struct RawMemory<T> {
     data: *mut T,

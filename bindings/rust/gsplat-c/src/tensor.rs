@@ -5,7 +5,7 @@ use gsplat_c_sys as sys;
 use std::ffi::c_void;
 use std::marker::PhantomData;
 
-/// The most dimensions that a tensor has.
+/// The maximum number of dimensions of a tensor.
 pub const MAX_DIMS: usize = 6;
 
 mod sealed {
@@ -13,7 +13,7 @@ mod sealed {
 }
 pub(crate) use sealed::Sealed;
 
-/// A type of elements that tensors have: `f32`, `i32`, `i64`, `u8` or `bool`.
+/// An element type of tensors: `f32`, `i32`, `i64`, `u8` or `bool`.
 pub trait Element: Item<Element = Self> + Send + Sync + 'static {
     #[doc(hidden)]
     const DTYPE: sys::DLDataType;
@@ -35,10 +35,10 @@ macro_rules! elements {
 }
 elements! { f32: kDLFloat, i32: kDLInt, i64: kDLInt, u8: kDLUInt, bool: kDLBool, }
 
-/// What slices that become tensors consist of: elements, or arrays of items.  A slice of
+/// What a slice that becomes a tensor contains: elements, or arrays of items.  A slice of
 /// `[f32; 3]` is a tensor of shape `[len, 3]`.
 pub trait Item: Copy + Sealed {
-    /// The type at the bottom.
+    /// The innermost type.
     type Element: Element;
     #[doc(hidden)]
     const DIMS: usize;
@@ -56,7 +56,7 @@ impl<T: Item, const N: usize> Item for [T; N] {
     }
 }
 
-/// Where a tensor's memory is, and how long it is there.
+/// Where a tensor's memory is, and how long it is borrowed.
 pub trait Memory: Copy + Default + Sealed {}
 
 /// Memory of the host, borrowed for one call.
@@ -65,16 +65,16 @@ pub struct Host;
 impl Sealed for Host {}
 impl Memory for Host {}
 
-/// Memory of a CUDA device, borrowed until a [`Scope`](crate::Scope) is over.
+/// Memory of a CUDA device, borrowed until a [`Scope`](crate::Scope) ends.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OnDevice<'scope>(PhantomData<fn(&'scope ()) -> &'scope ()>);
 impl Sealed for OnDevice<'_> {}
 impl Memory for OnDevice<'_> {}
 
-/// A tensor that is read: a pointer, a type of elements and a shape.
+/// A tensor to read: a pointer, an element type and a shape.
 ///
-/// Slices and arrays turn into one by themselves, with a dimension for every level of nesting.
-/// Flat data needs its shape said:
+/// Slices and arrays convert automatically, with one dimension per level of nesting.  Flat data
+/// needs a shape:
 ///
 /// ```
 /// use gsplat_c::Tensor;
@@ -97,7 +97,7 @@ pub struct Tensor<'a, M: Memory = Host> {
     borrowed: PhantomData<(&'a (), M)>,
 }
 
-/// A tensor that is written; as [`Tensor`] otherwise.
+/// A tensor to write; otherwise like [`Tensor`].
 #[derive(Debug)]
 pub struct TensorMut<'a, M: Memory = Host> {
     tensor: Tensor<'a, M>,
@@ -120,7 +120,7 @@ unsafe impl Send for TensorMut<'_, Host> {}
 // SAFETY: the same.
 unsafe impl Sync for TensorMut<'_, Host> {}
 
-/// Everything that a tensor is made from.
+/// The parts of a tensor.
 pub(crate) struct Parts<'p> {
     pub data: *mut c_void,
     pub device: sys::DLDevice,
@@ -131,7 +131,7 @@ pub(crate) struct Parts<'p> {
 }
 
 impl<'a, M: Memory> Tensor<'a, M> {
-    /// The memory must be there, and be of the kind `M`, as long as the borrow says.
+    /// The memory must exist, and be of kind `M`, for as long as the borrow.
     pub(crate) fn from_parts(parts: &Parts<'_>) -> Result<Self> {
         let ndim = parts.shape.len();
         if ndim > MAX_DIMS {
@@ -155,7 +155,7 @@ impl<'a, M: Memory> Tensor<'a, M> {
         Ok(tensor)
     }
 
-    /// A dense one, after a check that the shape has as many elements as there are.
+    /// A dense tensor; fails if the shape has another number of elements.
     pub(crate) fn dense(
         data: *mut c_void,
         device: Device,
@@ -179,7 +179,7 @@ impl<'a, M: Memory> Tensor<'a, M> {
         }
     }
 
-    /// The sizes of the dimensions; none of a scalar.
+    /// The sizes of the dimensions; empty for a scalar.
     pub fn shape(&self) -> &[i64] {
         &self.shape[..self.ndim]
     }
@@ -194,7 +194,7 @@ impl<'a, M: Memory> Tensor<'a, M> {
         self.data
     }
 
-    /// As C sees it; the result points into `self`.
+    /// The C view; it points into `self`.
     fn view(&self) -> sys::DLTensor {
         sys::DLTensor {
             data: self.data,
@@ -215,7 +215,7 @@ impl<'a> Tensor<'a> {
         Self::dense(pointer, Device::Cpu, T::DTYPE, data.len(), shape.as_ref())
     }
 
-    /// Items, behind the dimensions of `outer`.
+    /// Items, with the dimensions of `outer` in front.
     fn of_items<T: Item>(data: *const T, outer: &[usize]) -> Self {
         const { assert!(T::DIMS < MAX_DIMS, "items are nested too deep for a tensor") };
         let mut shape = outer.to_vec();
@@ -227,12 +227,12 @@ impl<'a> Tensor<'a> {
 }
 
 impl<'a, M: Memory> TensorMut<'a, M> {
-    /// The memory must be the caller's alone.
+    /// Nobody else may use the memory.
     pub(crate) fn of(tensor: Tensor<'a, M>) -> Self {
         Self { tensor, borrowed: PhantomData }
     }
 
-    /// The sizes of the dimensions; none of a scalar.
+    /// The sizes of the dimensions; empty for a scalar.
     pub fn shape(&self) -> &[i64] {
         self.tensor.shape()
     }
@@ -251,7 +251,7 @@ impl<'a> TensorMut<'a> {
     }
 }
 
-/// The conversions of memory of the host, to a tensor and to a camera's tensor.
+/// Conversions of host memory to a tensor and to a camera's tensor.
 macro_rules! from_host {
     ($target:ident<'a $(, $memory:ident)?>) => {
         impl<'a, T: Item $(, $memory: Memory)?> From<&'a [T]> for $target<'a $(, $memory)?> {
@@ -306,8 +306,8 @@ impl<'a, T: Element> From<&'a mut T> for TensorMut<'a> {
     }
 }
 
-/// A tensor of a camera: it may be on the host in device calls too, where it is read before
-/// the call returns.
+/// A camera's tensor: in device calls it may also be on the host, and is read before the call
+/// returns.
 #[derive(Debug)]
 pub struct CameraTensor<'a, M: Memory = Host>(Tensor<'a, M>);
 
@@ -344,7 +344,7 @@ impl<'a, 'scope> From<&'a Buffer<'scope>> for CameraTensor<'a, OnDevice<'scope>>
     }
 }
 
-/// What can be shown to C.
+/// A tensor that can be passed to C.
 pub(crate) trait View {
     fn view(&self) -> sys::DLTensor;
 }
