@@ -3,6 +3,8 @@
 #ifndef TESTS_CLOUDS_H
 #define TESTS_CLOUDS_H
 
+#include "random.h"
+
 #include <float.h>
 #include <math.h>
 #include <stdbool.h>
@@ -13,11 +15,8 @@
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 static uint64_t random_state = 1;
-static float uniform(void) { /* [0, 1), from xorshift64* (Vigna 2016) */
-    random_state ^= random_state >> 12;
-    random_state ^= random_state << 25;
-    random_state ^= random_state >> 27;
-    return (float)(random_state * UINT64_C(2685821657736338717) >> 40) * 0x1p-24f;
+static float uniform(void) { /* [0, 1) */
+    return (float)(xorshift64(&random_state) >> 40) * 0x1p-24f;
 }
 
 static float between(float low, float high) {

@@ -1,16 +1,12 @@
 /* Mean squared distances to the three nearest points against recorded ones, and against
  * all pairs in double precision. */
 #include "compare.h"
-#include "golden.h"
+#include "golden_group.h"
 #include "library.h"
 #include "tensors.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #define GOLDEN_EPSILON 1e-6 /* relative, of every value */
 
@@ -22,9 +18,7 @@ static void run(const double *points, size_t count, double *mean2) {
     GSC_INIT(gsc_knn_args, args);
     args.points = tensors_input(&set, points, 2, shape);
     args.mean2 = tensors_output(&set, mean2, 1, shape);
-    gsc_status status = gsc_knn(context, &args, NULL);
-    if (status != GSC_OK) print_error("%s\n", gsc_last_error());
-    assert_int_equal(status, GSC_OK);
+    expect_ok(gsc_knn(context, &args, NULL));
     tensors_read(args.mean2, mean2);
     assert_true(tensors_guarded(&set));
     tensors_free(&set);
@@ -84,25 +78,10 @@ static void distances_agree(void **state) {
     assert_int_equal(wrong, 0);
 }
 
-static void cases_are_there(void **state) {
-    static char names[GOLDEN_MAX_CASES][GOLDEN_NAME];
-    const char *prefixes[] = {"simple_knn_", NULL};
-    (void)state;
-    assert_true(golden_list(prefixes, names) > 0);
-}
-
 int main(void) {
-    static char names[GOLDEN_MAX_CASES][GOLDEN_NAME];
-    static struct CMUnitTest tests[GOLDEN_MAX_CASES + 1];
     const char *prefixes[] = {"simple_knn_", NULL};
-    int count = golden_list(prefixes, names);
-    for (int i = 0; i < count; i++) {
-        tests[i] = (struct CMUnitTest){names[i], distances_agree, NULL, NULL, names[i]};
-    }
-    tests[count] = (struct CMUnitTest)cmocka_unit_test(cases_are_there);
     context = library_context(0);
-    int failures =
-        _cmocka_run_group_tests("golden neighbours", tests, (size_t)count + 1, NULL, NULL);
+    int failures = golden_group("golden neighbours", prefixes, distances_agree);
     gsc_context_free(context);
     return failures;
 }

@@ -1,18 +1,14 @@
 /* SSIM and its gradient against recorded ones.  On flat images those carry rounding
  * noise: there only the double-precision reference judges. */
 #include "compare.h"
-#include "golden.h"
+#include "golden_group.h"
 #include "image_reference.h"
 #include "library.h"
 #include "tensors.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define GOLDEN_EPSILON 1e-5
 
@@ -28,16 +24,12 @@ static void run(const int64_t shape[4], const double *image, const double *targe
     args.image = tensors_input(&set, image, 4, shape);
     args.target = tensors_input(&set, target, 4, shape);
     args.mean = tensors_output(&set, value, 0, NULL);
-    gsc_status status = gsc_ssim_forward(context, &args, NULL);
-    if (status != GSC_OK) print_error("%s\n", gsc_last_error());
-    assert_int_equal(status, GSC_OK);
+    expect_ok(gsc_ssim_forward(context, &args, NULL));
     tensors_read(args.mean, value);
     args.mean = NULL;
     args.grad_mean = tensors_input(&set, &one, 0, NULL);
     args.grad_image = tensors_output(&set, gradient, 4, shape);
-    status = gsc_ssim_backward(context, &args, NULL);
-    if (status != GSC_OK) print_error("%s\n", gsc_last_error());
-    assert_int_equal(status, GSC_OK);
+    expect_ok(gsc_ssim_backward(context, &args, NULL));
     tensors_read(args.grad_image, gradient);
     assert_true(tensors_guarded(&set));
     tensors_free(&set);
@@ -103,24 +95,10 @@ static void ssim_agrees(void **state) {
     assert_int_equal(wrong, 0);
 }
 
-static void cases_are_there(void **state) {
-    static char names[GOLDEN_MAX_CASES][GOLDEN_NAME];
-    const char *prefixes[] = {"fused_ssim_", NULL};
-    (void)state;
-    assert_true(golden_list(prefixes, names) > 0);
-}
-
 int main(void) {
-    static char names[GOLDEN_MAX_CASES][GOLDEN_NAME];
-    static struct CMUnitTest tests[GOLDEN_MAX_CASES + 1];
     const char *prefixes[] = {"fused_ssim_", NULL};
-    int count = golden_list(prefixes, names);
-    for (int i = 0; i < count; i++) {
-        tests[i] = (struct CMUnitTest){names[i], ssim_agrees, NULL, NULL, names[i]};
-    }
-    tests[count] = (struct CMUnitTest)cmocka_unit_test(cases_are_there);
     context = library_context(0);
-    int failures = _cmocka_run_group_tests("golden SSIM", tests, (size_t)count + 1, NULL, NULL);
+    int failures = golden_group("golden SSIM", prefixes, ssim_agrees);
     gsc_context_free(context);
     return failures;
 }

@@ -1,16 +1,13 @@
 /* Adam against the textbook in double precision: groups, masks, corrections, decay. */
+#include "expect.h"
 #include "image_tensor.h"
 
 #include "math/real.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #ifdef GSC_DOUBLE
 #define TOLERANCE 1e-13
@@ -266,15 +263,6 @@ static void out_of_memory(void **state) {
     gsc_context_free(context);
 }
 
-static int open_context(void **state) {
-    *state = image_context(2, false);
-    return 0;
-}
-static int close_context(void **state) {
-    gsc_context_free((gsc_context *)*state);
-    return 0;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(agrees_with_the_textbook),
@@ -284,5 +272,5 @@ int main(void) {
         cmocka_unit_test(same_bits_for_any_threads),
         cmocka_unit_test(out_of_memory),
     };
-    return cmocka_run_group_tests_name("adam", tests, open_context, close_context);
+    return cmocka_run_group_tests_name("adam", tests, image_open_context, image_close_context);
 }

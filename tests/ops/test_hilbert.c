@@ -1,25 +1,17 @@
 /* The Hilbert order: steps of one cell on a full lattice, clusters smaller than a cell,
  * duplicates, non-finite points, any number of threads. */
 #include "cpu/hilbert.c"
+#include "expect.h"
 #include "os/system.h"
+#include "random.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #define SIDE 16
 #define LATTICE (SIDE * SIDE * SIDE)
 
 static uint64_t random_state = 1;
-static uint64_t next_random(void) { /* xorshift64* (Vigna 2016) */
-    random_state ^= random_state >> 12;
-    random_state ^= random_state << 25;
-    random_state ^= random_state >> 27;
-    return random_state * UINT64_C(2685821657736338717);
-}
 
 static void *allocate(int64_t count, size_t size) {
     void *data = malloc((size_t)(count > 0 ? count : 1) * size);
@@ -49,7 +41,7 @@ static void make_lattice(gsc_real *points, uint32_t side, gsc_real place, gsc_re
     uint32_t numbers[LATTICE];
     const uint32_t count = side * side * side;
     for (uint32_t i = 0; i < count; ++i) {
-        uint32_t j = (uint32_t)(next_random() % (i + 1));
+        uint32_t j = (uint32_t)(xorshift64(&random_state) % (i + 1));
         numbers[i] = numbers[j];
         numbers[j] = i;
     }
@@ -124,7 +116,7 @@ static void duplicates_keep_index_order(void **state) {
     const int64_t count = 30000;
     gsc_real *points = allocate(count, 3 * sizeof *points);
     for (int64_t i = 0; i < count; ++i) {
-        points[3 * i] = (gsc_real)(next_random() % 50);
+        points[3 * i] = (gsc_real)(xorshift64(&random_state) % 50);
         points[3 * i + 1] = points[3 * i + 2] = GSC_REAL(0.1);
     }
     int64_t finite;
@@ -148,7 +140,7 @@ static void not_finite_goes_last(void **state) {
     int64_t expected = 0;
     for (int64_t i = 0; i < count; ++i) {
         for (int axis = 0; axis < 3; ++axis)
-            points[3 * i + axis] = (gsc_real)(next_random() % 1000);
+            points[3 * i + axis] = (gsc_real)(xorshift64(&random_state) % 1000);
         if (i % 3 == 0)
             points[3 * i + i % 2] = i % 4 ? (gsc_real)NAN : -(gsc_real)INFINITY;
         else

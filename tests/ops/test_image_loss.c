@@ -1,18 +1,15 @@
 /* The image loss against a sum over pixels and windows: every mix of terms, masks, byte
  * targets, what is wanted and what is not. */
+#include "expect.h"
 #include "image_reference.h"
 #include "image_tensor.h"
 
 #include "math/real.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #ifdef GSC_DOUBLE
 #define TOLERANCE 1e-12
@@ -341,15 +338,6 @@ static void finite_differences(void **state) {
 }
 #endif
 
-static int open_context(void **state) {
-    *state = image_context(2, false);
-    return 0;
-}
-static int close_context(void **state) {
-    gsc_context_free((gsc_context *)*state);
-    return 0;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_mix),
@@ -363,5 +351,6 @@ int main(void) {
         cmocka_unit_test(finite_differences),
 #endif
     };
-    return cmocka_run_group_tests_name("image_loss", tests, open_context, close_context);
+    return cmocka_run_group_tests_name("image_loss", tests, image_open_context,
+                                       image_close_context);
 }

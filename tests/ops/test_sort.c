@@ -1,21 +1,13 @@
 /* The pair sorts: order, stability, every length around a threshold, any number of
  * threads. */
 #include "cpu/sort.h"
+#include "expect.h"
 #include "os/system.h"
+#include "random.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 static uint64_t random_state = 1;
-static uint64_t next_random(void) { /* xorshift64* (Vigna 2016) */
-    random_state ^= random_state >> 12;
-    random_state ^= random_state << 25;
-    random_state ^= random_state >> 27;
-    return random_state * UINT64_C(2685821657736338717);
-}
 
 static void *allocate(size_t count, size_t size) {
     void *data = calloc(count + 1, size);
@@ -30,7 +22,7 @@ static void check64(int threads, int64_t n, int bits, uint64_t clear) {
     uint64_t *original = allocate(count, 8), *keys[2] = {allocate(count, 8), allocate(count, 8)};
     uint32_t *values[2] = {allocate(count, 4), allocate(count, 4)};
     for (int64_t i = 0; i < n; ++i) {
-        original[i] = keys[0][i] = next_random() >> (64 - bits) & ~clear;
+        original[i] = keys[0][i] = xorshift64(&random_state) >> (64 - bits) & ~clear;
         values[0][i] = (uint32_t)i;
     }
     gsc__pool *pool = gsc__pool_create(threads);
@@ -56,7 +48,7 @@ static void check32(int threads, int64_t n, int bits, uint32_t clear) {
     uint32_t *original = allocate(count, 4), *keys[2] = {allocate(count, 4), allocate(count, 4)};
     uint32_t *values[2] = {allocate(count, 4), allocate(count, 4)};
     for (int64_t i = 0; i < n; ++i) {
-        original[i] = keys[0][i] = (uint32_t)(next_random() >> (64 - bits)) & ~clear;
+        original[i] = keys[0][i] = (uint32_t)(xorshift64(&random_state) >> (64 - bits)) & ~clear;
         values[0][i] = (uint32_t)i;
     }
     gsc__pool *pool = gsc__pool_create(threads);

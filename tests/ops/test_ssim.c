@@ -1,16 +1,13 @@
 /* SSIM against its definition: values, maps and gradients in every layout, the same bits
  * for any number of threads, and, in the float64 build, finite differences. */
+#include "expect.h"
 #include "image_reference.h"
 #include "image_tensor.h"
 #include "math/real.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #ifdef GSC_DOUBLE
 #define TOLERANCE 1e-12
@@ -81,7 +78,7 @@ static void run(gsc_context *context, const ssim_case *c, const double *x, const
     args.target = &t[TARGET].view;
     args.map = result->map ? &t[MAP].view : NULL;
     args.mean = &t[MEAN].view;
-    assert_int_equal(gsc_ssim_forward(context, &args, NULL), GSC_OK);
+    expect_ok(gsc_ssim_forward(context, &args, NULL));
     assert_true(image_tensor_read(&t[MEAN], &result->mean));
     if (result->map) assert_true(image_tensor_read(&t[MAP], result->map));
 
@@ -89,7 +86,7 @@ static void run(gsc_context *context, const ssim_case *c, const double *x, const
     args.grad_mean = c->grad_map ? NULL : &t[BY_MEAN].view;
     args.grad_image = result->grad_image ? &t[GRAD_IMAGE].view : NULL;
     args.grad_target = result->grad_target ? &t[GRAD_TARGET].view : NULL;
-    assert_int_equal(gsc_ssim_backward(context, &args, NULL), GSC_OK);
+    expect_ok(gsc_ssim_backward(context, &args, NULL));
     if (result->grad_image) assert_true(image_tensor_read(&t[GRAD_IMAGE], result->grad_image));
     if (result->grad_target) assert_true(image_tensor_read(&t[GRAD_TARGET], result->grad_target));
     for (int i = 0; i < TENSORS; i++) image_tensor_free(&t[i]);
@@ -299,7 +296,7 @@ static void nan_stays_local(void **state) {
     args.image = &image.view;
     args.target = &target.view;
     args.map = &map.view;
-    assert_int_equal(gsc_ssim_forward(context, &args, NULL), GSC_OK);
+    expect_ok(gsc_ssim_forward(context, &args, NULL));
     for (int i = 0; i < 2500; i++) {
         const bool sees = abs(i / 50 - 24) <= 5 && abs(i % 50 - 24) <= 5;
         assert_int_equal(!!isnan(((const gsc_real *)map.memory)[i]), sees);
@@ -372,15 +369,6 @@ static void finite_differences(void **state) {
 }
 #endif
 
-static int open_context(void **state) {
-    *state = image_context(2, false);
-    return 0;
-}
-static int close_context(void **state) {
-    gsc_context_free((gsc_context *)*state);
-    return 0;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(agrees_with_the_definition),
@@ -395,5 +383,5 @@ int main(void) {
         cmocka_unit_test(finite_differences),
 #endif
     };
-    return cmocka_run_group_tests_name("ssim", tests, open_context, close_context);
+    return cmocka_run_group_tests_name("ssim", tests, image_open_context, image_close_context);
 }

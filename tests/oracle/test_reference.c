@@ -1,17 +1,14 @@
 /* The judge judged: the reference rasterizer against golden outputs and gradients, its
  * gradients against finite differences, its spherical harmonics against their integrals. */
 #include "compare.h"
+#include "expect.h"
 #include "golden.h"
 #include "random_scene.h"
 #include "reference.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 /* What the recordings' own float32 rounding allows. */
 #define OUTPUT_EPSILON 2e-5

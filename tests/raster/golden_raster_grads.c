@@ -6,18 +6,14 @@
  *  - WP_ (poses) adds the part of the view direction to rho in world axes, leaves the
  *    principal point out, and builds theta from the clamped point where x/z is clamped. */
 #include "compare.h"
-#include "golden.h"
+#include "golden_group.h"
 #include "library.h"
 #include "reference.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define GOLDEN_EPSILON 1e-3 /* relative L2 */
 #ifdef GSC_DOUBLE
@@ -49,9 +45,7 @@ static void close_case(grads_case *g) {
 
 static void backward(const grads_case *g, gradients *out) {
     library_options options = {.drop_camera = g->s.cameras == 1};
-    gsc_status status = library_backward(context, &g->s, &options, out);
-    if (status != GSC_OK) print_error("%s: %s\n", g->c.name, gsc_last_error());
-    assert_int_equal(status, GSC_OK);
+    expect_ok(library_backward(context, &g->s, &options, out));
 }
 
 /* Gradients from what the recording's own loss was. */
@@ -175,18 +169,6 @@ static bool is_recorded_well(const char *name) {
     return strcmp(name, "ACC_tiny3") != 0 && strcmp(name, "ACC_saturated") != 0;
 }
 
-static void every_kind_is_there(void **state) {
-    (void)state;
-    static char names[GOLDEN_MAX_CASES][GOLDEN_NAME];
-    const char *kinds[] = {"inria_", "AA_", "taming_", "WD_", "WP_", "ASH_", "gsplat_"};
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        const char *prefixes[] = {kinds[i], NULL};
-        if (golden_list(prefixes, names) == 0) {
-            fail_msg("no case %s* in %s", kinds[i], golden_folder());
-        }
-    }
-}
-
 int main(void) {
     static char names[GOLDEN_MAX_CASES][GOLDEN_NAME];
     static struct CMUnitTest tests[3 * GOLDEN_MAX_CASES + 1];
@@ -194,7 +176,8 @@ int main(void) {
                               "WP_",    "ASH_", "gsplat_", NULL};
     int cases = golden_list(prefixes, names);
     size_t count = 0;
-    tests[count++] = (struct CMUnitTest)cmocka_unit_test(every_kind_is_there);
+    tests[count++] =
+        (struct CMUnitTest)cmocka_unit_test_prestate(every_prefix_has_cases, (void *)prefixes);
     for (int i = 0; i < cases; i++) {
         char *name = names[i];
         tests[count++] =

@@ -4,16 +4,13 @@
 #define TESTS_STATE_FIXTURE_H
 
 #include "cpu/raster_state.h"
+#include "expect.h"
 
 #include "library.h"
 #include "raster_call.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static gsc_context *context;
 

@@ -1,12 +1,7 @@
 /* A frame in one call, in buffers for as much as was expected of it; on the CPU, where the
  * two steps follow each other. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
-
+#include "expect.h"
 #include "raster_call.h"
 
 #include "library.h"
@@ -57,7 +52,7 @@ static gsc_raster_info expect_of_frame(int64_t visible, int64_t intersections) {
     GSC_INIT(gsc_raster_info, info);
     info.visible = visible;
     info.intersections = intersections;
-    assert_int_equal(gsc_raster_sizes(context, &call.args, &info), GSC_OK);
+    expect_ok(gsc_raster_sizes(context, &call.args, &info));
     call.buffers.intersections = tensors_bytes(&call.set, info.intersections_bytes);
     call.buffers.scratch = tensors_bytes(&call.set, info.forward_scratch_bytes);
     return info;
@@ -73,7 +68,7 @@ static void nothing_is_forecast_where_nothing_waits(void **unused) {
     GSC_INIT(gsc_raster_info, info);
     (void)unused;
     info.visible = info.intersections = 7;
-    assert_int_equal(gsc_raster_forecast(context, &call.args, &info), GSC_OK);
+    expect_ok(gsc_raster_forecast(context, &call.args, &info));
     assert_int_equal(info.visible, 0);
     assert_int_equal(info.intersections, 0);
     assert_int_equal(info.state_bytes, call.info.state_bytes);
@@ -86,20 +81,20 @@ static void nothing_is_forecast_where_nothing_waits(void **unused) {
 static void a_frame_as_expected_is_drawn(void **unused) {
     gsc_raster_info info = expect_of_frame(call.info.visible, call.info.intersections);
     (void)unused;
-    assert_int_equal(draw(&info), GSC_OK);
+    expect_ok(draw(&info));
     expect_drawn();
     assert_int_equal(info.intersections, call.info.intersections);
     assert_int_equal(info.intersections_min_bytes, call.info.intersections_min_bytes);
     call.info = info;
     call.buffers.scratch = NULL;
-    assert_int_equal(raster_call_backward(&call), GSC_OK);
+    expect_ok(raster_call_backward(&call));
     assert_true(tensors_guarded(&call.set));
 }
 
 static void a_smaller_frame_is_drawn_too(void **unused) {
     gsc_raster_info info = expect_of_frame(call.info.visible + 9, 3 * call.info.intersections);
     (void)unused;
-    assert_int_equal(draw(&info), GSC_OK);
+    expect_ok(draw(&info));
     expect_drawn();
 }
 
@@ -113,9 +108,8 @@ static void a_larger_frame_goes_on_with_render(void **unused) {
     assert_int_equal(info.intersections_bytes, call.info.intersections_bytes);
     call.buffers.intersections = tensors_bytes(&call.set, info.intersections_bytes);
     call.buffers.scratch = NULL;
-    assert_int_equal(
-        gsc_raster_blend(context, &call.args, &call.buffers, &call.outputs, &info, NULL, NULL),
-        GSC_OK);
+    expect_ok(
+        gsc_raster_blend(context, &call.args, &call.buffers, &call.outputs, &info, NULL, NULL));
     expect_drawn();
 }
 
@@ -143,7 +137,7 @@ static void several_cameras_are_drawn(void **unused) {
     three.cameras = 3;
     open_scene(&three);
     gsc_raster_info info = expect_of_frame(call.info.visible, call.info.intersections);
-    assert_int_equal(draw(&info), GSC_OK);
+    expect_ok(draw(&info));
     expect_drawn();
     assert_int_equal(info.intersections, call.info.intersections);
     assert_int_equal(info.intersections_bytes, call.info.intersections_bytes);
@@ -156,20 +150,20 @@ static void a_state_that_is_taken_has_a_backward(void **unused) {
     gsc_raster_saved *saved = NULL;
     DLManagedTensorVersioned *taken[2];
     (void)unused;
-    assert_int_equal(raster_call_backward(&call), GSC_OK);
+    expect_ok(raster_call_backward(&call));
     const uint64_t expected = raster_call_hash(&call.grads);
     gsc_context_desc_init(&desc, (DLDevice){kDLCPU, 0});
     desc.allocate = framework_allocate;
     framework.fill = 0xff;
-    assert_int_equal(gsc_context_create(&desc, &lent), GSC_OK);
-    assert_int_equal(gsc_rasterize(lent, &call.args, &call.outputs, &saved, NULL), GSC_OK);
+    expect_ok(gsc_context_create(&desc, &lent));
+    expect_ok(gsc_rasterize(lent, &call.args, &call.outputs, &saved, NULL));
     expect_drawn();
-    assert_int_equal(gsc_raster_saved_take(saved, taken, &call.info), GSC_OK);
+    expect_ok(gsc_raster_saved_take(saved, taken, &call.info));
     gsc_context_free(lent);
     assert_int_equal(framework.tensors, 2);
     call.buffers.state = &taken[0]->dl_tensor;
     call.buffers.intersections = &taken[1]->dl_tensor;
-    assert_int_equal(raster_call_backward(&call), GSC_OK);
+    expect_ok(raster_call_backward(&call));
     assert_true(raster_call_hash(&call.grads) == expected);
     for (int i = 0; i < 2; ++i) taken[i]->deleter(taken[i]);
     assert_int_equal(framework.tensors, 0);

@@ -1,38 +1,16 @@
 /* Gradients where Gaussians are not there, out of sight or not finite, and how precise
  * they are in float32. */
 #include "compare.h"
+#include "expect.h"
 #include "library.h"
 #include "raster_call.h"
 #include "reference.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 static gsc_context *context;
-
-static void backward(raster_call *call) {
-    gsc_status status = raster_call_backward(call);
-    if (status != GSC_OK) print_error("%s\n", gsc_last_error());
-    assert_int_equal(status, GSC_OK);
-    assert_true(tensors_guarded(&call->set));
-}
-
-static float *values_of(const DLTensor *grad) {
-    return (float *)grad->data;
-}
-
-static float *copy_of(const DLTensor *grad) {
-    size_t bytes = raster_call_count(grad) * sizeof(float);
-    float *copy = (float *)malloc(bytes + 1);
-    assert_non_null(copy);
-    memcpy(copy, grad->data, bytes);
-    return copy;
-}
 
 static const raster_scene_options variety[] = {
     {.seed = 1, .gaussians = 30, SH(3), .sh_split = true, .position = true, .background_rows = 1},
@@ -58,14 +36,15 @@ static void turn_away(scene *s) {
 }
 
 static void assert_zero_but_background(raster_call *call) {
-    backward(call);
+    raster_call_expect_backward(call);
     for (int i = 0; i < RASTER_GRADS; i++) {
         const DLTensor *grad = *raster_call_grad(&call->grads, i);
         for (size_t k = 0; grad && k < raster_call_count(grad); k++) {
             if (grad == call->grads.background) {
-                assert_true(isfinite(values_of(grad)[k]) && values_of(grad)[k] != 0);
+                assert_true(isfinite(raster_call_values(grad)[k]) &&
+                            raster_call_values(grad)[k] != 0);
             } else {
-                assert_true(values_of(grad)[k] == 0);
+                assert_true(raster_call_values(grad)[k] == 0);
             }
         }
     }
@@ -98,7 +77,7 @@ static void nothing_visible(void **state) {
 static bool only_row_is_zero(const DLTensor *grad, const float *wanted, size_t n, size_t outer,
                              size_t row, const char *name) {
     size_t size = raster_call_count(grad) / n / outer;
-    const float *got = values_of(grad);
+    const float *got = raster_call_values(grad);
     for (size_t i = 0; i < n * outer * size; i++) {
         if (i / size % n == row ? got[i] == 0 : memcmp(&got[i], &wanted[i], 4) == 0) continue;
         print_error("%s[%zu] is %g, without the broken one %g\n", name, i, (double)got[i],
@@ -116,7 +95,7 @@ static void check_broken(raster_call *call, const char *what, double *values, in
     for (int b = 0; b < 3; b++) {
         values[at] = broken[b];
         raster_call_forward(call);
-        backward(call);
+        raster_call_expect_backward(call);
         for (int i = 0; i < RASTER_GRADS; i++) {
             const DLTensor *grad = *raster_call_grad(&call->grads, i);
             const char *name = raster_call_grad_name(i);
@@ -146,14 +125,14 @@ static void broken_gaussians(void **state) {
         raster_call_open(&call, context, &options[v], NULL);
         scene *s = &call.s;
         const double opacity = s->opacities[4];
-        backward(&call);
-        assert_true(values_of(call.grads.opacities)[4] != 0);
+        raster_call_expect_backward(&call);
+        assert_true(raster_call_values(call.grads.opacities)[4] != 0);
         s->opacities[4] = 0;
         raster_call_forward(&call);
-        backward(&call);
+        raster_call_expect_backward(&call);
         for (int i = 0; i < RASTER_GRADS; i++) {
             const DLTensor *grad = *raster_call_grad(&call.grads, i);
-            if (grad) wanted[i] = copy_of(grad);
+            if (grad) wanted[i] = raster_call_copy(grad);
         }
         s->opacities[4] = opacity;
         int columns = s->sh_coefficients * 3;
@@ -193,7 +172,7 @@ static void float_is_precise(void **state) {
         frame got, wanted;
         frame_alloc(&got, &s, 1);
         frame_alloc(&wanted, &s, 1);
-        assert_int_equal(library_forward(context, &s, NULL, &got, NULL), GSC_OK);
+        expect_ok(library_forward(context, &s, NULL, &got, NULL));
         reference_render(&s, &wanted);
         if (compare_ints(got.weight_count, wanted.weight_count, scene_splats(&s)) == 0) {
             gradients g, exact;
@@ -201,7 +180,7 @@ static void float_is_precise(void **state) {
             gradients_alloc(&exact, &s);
             raster_scene_upstream(&s, BY_ALL, seed, &g);
             raster_scene_upstream(&s, BY_ALL, seed, &exact);
-            assert_int_equal(library_backward(context, &s, NULL, &g), GSC_OK);
+            expect_ok(library_backward(context, &s, NULL, &g));
             reference_backward(&s, &exact);
             assert_int_equal(compare_gradients("float32", &s, &g, &exact, 1e-5), 0);
             gradients_free(&g);

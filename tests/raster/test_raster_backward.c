@@ -1,15 +1,12 @@
 /* What backward writes, and that its bits depend on nothing but the scene.  In float32. */
 #include "api/call.h"
+#include "expect.h"
 #include "library.h"
 #include "raster_call.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static gsc_context *one, *two, *seven; /* threads */
 
@@ -43,25 +40,6 @@ static const raster_scene_options variety[] = {
 };
 enum { VARIETY = sizeof variety / sizeof variety[0] };
 
-static void backward(raster_call *call) {
-    gsc_status status = raster_call_backward(call);
-    if (status != GSC_OK) print_error("%s\n", gsc_last_error());
-    assert_int_equal(status, GSC_OK);
-    assert_true(tensors_guarded(&call->set));
-}
-
-static float *values_of(const DLTensor *grad) {
-    return (float *)grad->data;
-}
-
-static float *copy_of(const DLTensor *grad) {
-    size_t bytes = raster_call_count(grad) * sizeof(float);
-    float *copy = (float *)malloc(bytes + 1);
-    assert_non_null(copy);
-    memcpy(copy, grad->data, bytes);
-    return copy;
-}
-
 static void assert_same_bits(const DLTensor *grad, const float *wanted, const char *name) {
     if (memcmp(grad->data, wanted, raster_call_count(grad) * sizeof(float)) == 0) return;
     print_error("%s: other bits\n", name);
@@ -75,13 +53,13 @@ static void each_gradient_alone(void **state) {
     for (int v = 0; v < VARIETY; v++) {
         raster_call call;
         raster_call_open(&call, two, &variety[v], NULL);
-        backward(&call);
+        raster_call_expect_backward(&call);
         const gsc_raster_grads all = call.grads;
         for (int i = 0; i < RASTER_GRADS; i++) {
             gsc_raster_grads fields = all;
             const DLTensor *grad = *raster_call_grad(&fields, i);
             if (!grad) continue;
-            float *wanted = copy_of(grad);
+            float *wanted = raster_call_copy(grad);
             bool any = false;
             for (size_t k = 0; k < raster_call_count(grad); k++) {
                 assert_true(isfinite(wanted[k]));
@@ -91,7 +69,7 @@ static void each_gradient_alone(void **state) {
             for (int k = 0; k < RASTER_GRADS; k++) {
                 *raster_call_grad(&call.grads, k) = k == i ? grad : NULL;
             }
-            backward(&call);
+            raster_call_expect_backward(&call);
             assert_same_bits(grad, wanted, raster_call_grad_name(i));
             call.grads = all;
             free(wanted);
@@ -109,11 +87,11 @@ static void inputs_stay(void **state) {
                                 call.grads.depth, call.grads.inv_depth};
     enum { INPUTS = sizeof inputs / sizeof inputs[0] };
     float *before[INPUTS];
-    for (int i = 0; i < INPUTS; i++) before[i] = copy_of(inputs[i]);
+    for (int i = 0; i < INPUTS; i++) before[i] = raster_call_copy(inputs[i]);
     void *state_before = malloc(call.info.state_bytes);
     assert_non_null(state_before);
     memcpy(state_before, call.buffers.state->data, call.info.state_bytes);
-    backward(&call);
+    raster_call_expect_backward(&call);
     for (int i = 0; i < INPUTS; i++) {
         assert_same_bits(inputs[i], before[i], "input");
         free(before[i]);
@@ -128,7 +106,7 @@ static void nothing_asked(void **state) {
     raster_call call;
     raster_call_open(&call, two, &variety[0], NULL);
     for (int i = 0; i < RASTER_GRADS; i++) *raster_call_grad(&call.grads, i) = NULL;
-    backward(&call);
+    raster_call_expect_backward(&call);
     raster_call_close(&call);
 }
 
@@ -140,20 +118,20 @@ static void nothing_upstream(void **state) {
     const int64_t n = call.s.gaussians, shape[] = {1, n, 3};
     call.grads.means2d = tensors_output(&call.set, call.g.means2d, 3, shape);
     call.grads.means2d_abs = tensors_output(&call.set, call.g.means2d, 3, shape);
-    backward(&call);
+    raster_call_expect_backward(&call);
     float sum = 0;
     for (int64_t i = 0; i < n; i++) {
-        assert_true(values_of(call.grads.means2d)[3 * i + 2] == 0);
-        assert_true(values_of(call.grads.means2d_abs)[3 * i + 2] == 0);
-        sum += values_of(call.grads.means2d_abs)[3 * i];
+        assert_true(raster_call_values(call.grads.means2d)[3 * i + 2] == 0);
+        assert_true(raster_call_values(call.grads.means2d_abs)[3 * i + 2] == 0);
+        sum += raster_call_values(call.grads.means2d_abs)[3 * i];
     }
     assert_true(sum > 0);
     call.grads.color = call.grads.alpha = call.grads.depth = call.grads.inv_depth = NULL;
-    backward(&call);
+    raster_call_expect_backward(&call);
     for (int i = 0; i < RASTER_GRADS; i++) {
         const DLTensor *grad = *raster_call_grad(&call.grads, i);
         for (size_t k = 0; grad && k < raster_call_count(grad); k++) {
-            assert_true(values_of(grad)[k] == 0);
+            assert_true(raster_call_values(grad)[k] == 0);
         }
     }
     raster_call_close(&call);
@@ -164,21 +142,20 @@ static void gradients_are_added(void **state) {
     for (int v = 0; v < VARIETY; v++) {
         raster_call call;
         raster_call_open(&call, two, &variety[v], NULL);
-        backward(&call);
+        raster_call_expect_backward(&call);
         float *plain[RASTER_GRADS] = {NULL};
         for (int i = 0; i < RASTER_GRADS; i++) {
             const DLTensor *grad = *raster_call_grad(&call.grads, i);
-            if (grad) plain[i] = copy_of(grad);
+            if (grad) plain[i] = raster_call_copy(grad);
         }
         raster_call_fill(&call.grads, 0.25);
         call.args.flags |= GSC_RASTER_GRAD_ADD;
-        assert_int_equal(
-            gsc_raster_backward(two, &call.args, &call.buffers, &call.info, &call.grads, NULL),
-            GSC_OK);
+        expect_ok(
+            gsc_raster_backward(two, &call.args, &call.buffers, &call.info, &call.grads, NULL));
         for (int i = 0; i < RASTER_GRADS; i++) {
             const DLTensor *grad = *raster_call_grad(&call.grads, i);
             for (size_t k = 0; grad && k < raster_call_count(grad); k++) {
-                float off = fabsf(values_of(grad)[k] - 0.25f - plain[i][k]);
+                float off = fabsf(raster_call_values(grad)[k] - 0.25f - plain[i][k]);
                 assert_true(off <= 1e-5f * (0.25f + fabsf(plain[i][k])));
             }
             free(plain[i]);
@@ -197,7 +174,7 @@ static void bits_for_any_threads(void **state) {
         for (int t = 0; t < 3; t++) {
             raster_call call;
             raster_call_open(&call, contexts[t], &variety[v], NULL);
-            backward(&call);
+            raster_call_expect_backward(&call);
             uint64_t hash = raster_call_hash(&call.grads);
             if (t == 0) first = hash;
             assert_true(hash == first);
@@ -211,10 +188,10 @@ static void bits_of_20_runs(void **state) {
     for (int v = 0; v < VARIETY; v++) {
         raster_call call;
         raster_call_open(&call, seven, &variety[v], NULL);
-        backward(&call);
+        raster_call_expect_backward(&call);
         const uint64_t first = raster_call_hash(&call.grads);
         for (int run = 1; run < 20; run++) {
-            backward(&call);
+            raster_call_expect_backward(&call);
             assert_true(raster_call_hash(&call.grads) == first);
         }
         raster_call_close(&call);
@@ -227,7 +204,7 @@ static void bits_for_any_intersections(void **state) {
     for (int v = 0; v < VARIETY; v++) {
         raster_call call;
         raster_call_open(&call, two, &variety[v], NULL);
-        backward(&call);
+        raster_call_expect_backward(&call);
         const uint64_t first = raster_call_hash(&call.grads);
         const DLTensor *whole = call.buffers.intersections;
         const size_t least = call.info.intersections_min_bytes;
@@ -238,7 +215,7 @@ static void bits_for_any_intersections(void **state) {
             size_t bytes = least + (most - least) * (size_t)(step * step) / 256;
             DLTensor cut = raster_call_cut(whole, bytes / 4 * 4, &shape);
             call.buffers.intersections = &cut;
-            backward(&call);
+            raster_call_expect_backward(&call);
             assert_true(raster_call_hash(&call.grads) == first);
         }
         DLTensor cut = raster_call_cut(whole, least - 4, &shape);
@@ -256,13 +233,11 @@ static void bits_for_any_scratch(void **state) {
         gsc__raster_call inner;
         gsc__raster_grads grads;
         raster_call_open(&call, two, &variety[v], NULL);
-        backward(&call);
+        raster_call_expect_backward(&call);
         const uint64_t first = raster_call_hash(&call.grads);
         gsc__checker checker;
-        assert_int_equal(
-            gsc__raster_begin(&inner, &checker, "test", two, &call.args, &call.info, NULL), GSC_OK);
-        assert_int_equal(gsc__raster_grads_args(&checker, &inner.raster, &call.grads, &grads),
-                         GSC_OK);
+        expect_ok(gsc__raster_begin(&inner, &checker, "test", two, &call.args, &call.info, NULL));
+        expect_ok(gsc__raster_grads_args(&checker, &inner.raster, &call.grads, &grads));
         size_t most = call.info.backward_scratch_bytes, done = 0, refused = 0;
         const DLTensor *scratch = tensors_bytes(&call.set, most);
         gsc__raster_buffers *buffers = &inner.buffers;

@@ -1,33 +1,15 @@
 /* Gaussians with values that are no numbers, or none that make sense: the others are drawn
  * as if they were not there, and every gradient stays finite. */
+#include "expect.h"
 #include "library.h"
 #include "random_scene.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 static gsc_context *context;
-
-static void render(const scene *s, frame *f) {
-    frame_alloc(f, s, 1);
-    gsc_status status = library_forward(context, s, NULL, f, NULL);
-    if (status != GSC_OK) print_error("%s: %s\n", gsc_status_name(status), gsc_last_error());
-    assert_int_equal(status, GSC_OK);
-}
-
-static void backward(const scene *s, gradients *g) {
-    gradients_alloc(g, s);
-    random_upstream(s, g, 1);
-    gsc_status status = library_backward(context, s, NULL, g);
-    if (status != GSC_OK) print_error("%s: %s\n", gsc_status_name(status), gsc_last_error());
-    assert_int_equal(status, GSC_OK);
-}
 
 /* One array of a scene and its length per Gaussian. */
 static double *parameter(const scene *s, int which, int *row) {
@@ -42,8 +24,8 @@ static double *parameter(const scene *s, int which, int *row) {
 static int check_poisoned(const scene *s, int i, const frame *without, const char *what) {
     frame got;
     gradients g;
-    render(s, &got);
-    backward(s, &g);
+    library_expect_frame(context, s, &got);
+    library_expect_gradients(context, s, &g);
     size_t n = (size_t)s->gaussians, colors = scene_pixels(s) * (size_t)s->channels;
     bool unseen = memcmp(got.color, without->color, colors * sizeof *got.color) == 0 &&
                   memcmp(got.depth, without->depth, scene_pixels(s) * sizeof *got.depth) == 0;
@@ -92,7 +74,7 @@ static void non_finite_is_culled(void **state) {
         random_scene(&s, &kinds[k]);
         double opacity = s.opacities[i];
         s.opacities[i] = (double)NAN;
-        render(&s, &without);
+        library_expect_frame(context, &s, &without);
         s.opacities[i] = opacity;
         for (int which = 0; which < 7; which++) {
             int row;
@@ -131,10 +113,10 @@ static void huge_values_do_no_harm(void **state) {
                 for (int element = 0; element < row; element++) {
                     double kept = values[row + element];
                     values[row + element] = huge[h];
-                    render(&s, &f);
+                    library_expect_frame(context, &s, &f);
                     assert_true(all_finite(f.color, 3 * scene_pixels(&s)));
                     assert_true(all_finite(f.alpha, scene_pixels(&s)));
-                    backward(&s, &g);
+                    library_expect_gradients(context, &s, &g);
                     assert_true(all_finite(g.opacities, 1) && all_finite(g.means, 3));
                     gradients_free(&g);
                     frame_free(&f);

@@ -1,15 +1,12 @@
 /* Gradients of the rasterizer by finite differences, in double precision. */
 #include "compare.h"
+#include "expect.h"
 #include "finite_difference.h"
 #include "library.h"
 #include "reference.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 typedef struct gradient_case {
     const char *name;
@@ -241,7 +238,7 @@ static void many_gaussians(void **state) {
     gradients_alloc(&wanted, &s);
     raster_scene_upstream(&s, BY_ALL, 56, &g);
     raster_scene_upstream(&s, BY_ALL, 56, &wanted);
-    assert_int_equal(library_backward(context, &s, NULL, &g), GSC_OK);
+    expect_ok(library_backward(context, &s, NULL, &g));
     reference_backward(&s, &wanted);
     assert_int_equal(compare_gradients("many Gaussians", &s, &g, &wanted, LIBRARY_EPSILON), 0);
     gradients_free(&g);
@@ -262,7 +259,7 @@ static void check_means2d(int gaussians, uint32_t flags) {
     raster_scene_make(&s, &o);
     gradients_alloc(&g, &s);
     raster_scene_upstream(&s, BY_ALL, 60, &g);
-    assert_int_equal(library_backward(context, &s, NULL, &g), GSC_OK);
+    expect_ok(library_backward(context, &s, NULL, &g));
     for (int axis = 0; axis < 2; axis++) {
         const double one = 1;
         double unit = flags & GSC_RASTER_GRAD2D_NDC ? (axis ? s.height : s.width) / 2.0 : 1;
@@ -305,11 +302,11 @@ static void means2d_abs_of_one_side(void **state) {
     g.by_color = reals_alloc(3 * scene_pixels(&s));
     for (size_t i = 0; i < 3 * scene_pixels(&s); i++) g.by_color[i] = 1;
     frame_alloc(&f, &s, 1);
-    assert_int_equal(library_forward(context, &s, NULL, &f, NULL), GSC_OK);
+    expect_ok(library_forward(context, &s, NULL, &f, NULL));
     s.intrinsics[2] -= f.means2d[0] + 2;
     s.intrinsics[3] -= f.means2d[1] + 2;
-    assert_int_equal(library_forward(context, &s, NULL, &f, NULL), GSC_OK);
-    assert_int_equal(library_backward(context, &s, NULL, &g), GSC_OK);
+    expect_ok(library_forward(context, &s, NULL, &f, NULL));
+    expect_ok(library_backward(context, &s, NULL, &g));
     for (int axis = 0; axis < 2; axis++) {
         assert_true(f.means2d[axis] < 0);
         assert_true(g.means2d[axis] > 0);

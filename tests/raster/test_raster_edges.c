@@ -1,37 +1,19 @@
 /* Scenes at the edge of sense: nothing to see, planes that cut, opacities at the
  * threshold, equal depths, half pixels, a camera inside a Gaussian. */
 #include "compare.h"
+#include "expect.h"
 #include "library.h"
 #include "math/real.h"
 #include "random_scene.h"
 #include "reference.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 static gsc_context *context;
 static const uint32_t conventions[] = {0, GSC_RASTER_COMPAT_3DGS};
-
-static void render(const scene *s, frame *f) {
-    frame_alloc(f, s, 1);
-    gsc_status status = library_forward(context, s, NULL, f, NULL);
-    if (status != GSC_OK) print_error("%s: %s\n", gsc_status_name(status), gsc_last_error());
-    assert_int_equal(status, GSC_OK);
-}
-
-static void backward(const scene *s, gradients *g) {
-    gradients_alloc(g, s);
-    random_upstream(s, g, 1);
-    gsc_status status = library_backward(context, s, NULL, g);
-    if (status != GSC_OK) print_error("%s: %s\n", gsc_status_name(status), gsc_last_error());
-    assert_int_equal(status, GSC_OK);
-}
 
 static void assert_agrees(const char *title, const scene *s, const frame *got) {
     frame wanted;
@@ -84,11 +66,11 @@ static void nothing_visible_gives_the_background(void **state) {
                 s.median_default = 15;
                 s.pixel_weights = reals_alloc(scene_pixels(&s));
                 hide(&s, where);
-                render(&s, &f);
+                library_expect_frame(context, &s, &f);
                 assert_empty(&s, &f);
                 bool has_radius = conventions[c] && where == TRANSPARENT;
                 for (int i = 0; i < 5; i++) assert_int_equal(f.radii[i] > 0, has_radius);
-                backward(&s, &g);
+                library_expect_gradients(context, &s, &g);
                 for (int i = 0; i < 15; i++) {
                     assert_true(g.means[i] == 0 && g.scales[i] == 0 && g.colors[i] == 0);
                 }
@@ -115,20 +97,20 @@ static void faint_splats_end_at_the_threshold(void **state) {
         if (conventions[c]) s.intrinsics[2] = s.intrinsics[3] = 16.5;
         for (size_t i = 0; i < sizeof drawn / sizeof *drawn; i++) {
             s.opacities[0] = (double)(gsc_real)drawn[i];
-            render(&s, &f);
+            library_expect_frame(context, &s, &f);
             assert_agrees("faint", &s, &f);
             assert_true(f.alpha[centre] > 0 && f.alpha[centre] < 0.9901);
             frame_free(&f);
         }
         for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++) {
             s.opacities[0] = hidden[i];
-            render(&s, &f);
+            library_expect_frame(context, &s, &f);
             for (size_t p = 0; p < scene_pixels(&s); p++) assert_true(f.alpha[p] == 0);
             frame_free(&f);
         }
         for (size_t i = 0; i < 3; i++) { /* drawn or not, by the last bit */
             s.opacities[0] = near_it[i];
-            render(&s, &f);
+            library_expect_frame(context, &s, &f);
             assert_true(f.alpha[centre] == 0 || fabs(f.alpha[centre] - threshold) < 1e-6);
             assert_true(f.alpha[0] == 0);
             frame_free(&f);
@@ -151,7 +133,7 @@ static void pixels_have_their_centres_at_one_half(void **state) {
             s.means[1] = -0.21;
             s.means[2] = 4.5;
             library_round(&s);
-            render(&s, &f);
+            library_expect_frame(context, &s, &f);
             double sum = 0, x = 0, y = 0;
             for (int p = 0; p < s.width * s.height; p++) {
                 sum += f.alpha[p];
@@ -172,7 +154,7 @@ static void a_smaller_world_looks_the_same(void **state) {
     scene s;
     frame large, small;
     random_scene(&s, &options);
-    render(&s, &large);
+    library_expect_frame(context, &s, &large);
     const double factor = 1.0 / 64; /* exact in binary */
     for (int i = 0; i < 3 * s.gaussians; i++) {
         s.means[i] *= factor;
@@ -180,7 +162,7 @@ static void a_smaller_world_looks_the_same(void **state) {
     }
     for (int k = 12; k < 15; k++) s.view[k] *= factor;
     s.near_plane *= (float)factor;
-    render(&s, &small);
+    library_expect_frame(context, &s, &small);
     comparison c = compare_reals(small.color, large.color, 3 * scene_pixels(&s), 1e-6);
     assert_int_equal(compare_report("smaller world", "color", c), 0);
     for (size_t i = 0; i < scene_pixels(&s); i++) small.depth[i] /= factor;
@@ -209,7 +191,7 @@ static void planes_cut_at_their_depth(void **state) {
             s.near_plane = cases[i].near_plane;
             s.far_plane = cases[i].far_plane;
             library_round(&s);
-            render(&s, &f);
+            library_expect_frame(context, &s, &f);
             if ((f.alpha[16 * 33 + 16] > 0) != cases[i].seen) {
                 fail_msg("z %g near %g far %g", cases[i].z, (double)cases[i].near_plane,
                          (double)cases[i].far_plane);
@@ -230,7 +212,7 @@ static void footprints_reach_into_the_image(void **state) {
             frame f;
             simple_scene(&s, 1, 33, 33, conventions[c]);
             s.means[side / 2] = side % 2 ? 1.75 : -1.75; /* one pixel outside */
-            render(&s, &f);
+            library_expect_frame(context, &s, &f);
             const size_t edge[] = {16 * 33, 16 * 33 + 32, 16, 32 * 33 + 16};
             assert_true(f.alpha[edge[side]] > 0.3);
             assert_agrees("footprint", &s, &f);
@@ -253,7 +235,7 @@ static void equal_depths_blend_in_index_order(void **state) {
             for (int k = 0; k < 3; k++) s.colors[3 * i + k] = random_uniform(&r, 0, 1);
         }
         library_round(&s);
-        render(&s, &f);
+        library_expect_frame(context, &s, &f);
         assert_agrees("equal depths", &s, &f);
         double T = 1, red = 0;
         for (int pass = 0; pass < 2; pass++) { /* at the very centre alpha is the opacity */
@@ -287,9 +269,9 @@ static void a_camera_inside_a_gaussian_sees_no_nan(void **state) {
             for (int k = 0; k < 3; k++) s.view[12 + k] = 0;
             memset(s.means, 0, 3 * sizeof *s.means);
         }
-        render(&s, &f);
+        library_expect_frame(context, &s, &f);
         assert_agrees("camera inside", &s, &f);
-        backward(&s, &g);
+        library_expect_gradients(context, &s, &g);
         assert_true(all_finite(g.means, 60) && all_finite(g.view, 16));
         assert_true(all_finite(g.sh, 20 * 25 * 3) && all_finite(g.position, 3));
         gradients_free(&g);
@@ -309,13 +291,13 @@ static void colours_below_zero_are_clamped_and_still(void **state) {
     s.opacities[0] = 0.9;
     for (int k = 0; k < 3; k++) s.sh[k] = k == 1 ? 1 : -9; /* red and blue far below zero */
     library_round(&s);
-    render(&s, &f);
+    library_expect_frame(context, &s, &f);
     assert_agrees("clamped", &s, &f);
     size_t area = scene_pixels(&s);
     for (size_t p = 0; p < area; p++) {
         assert_true(f.color[p] <= s.background[0] && f.color[2 * area + p] <= s.background[2]);
     }
-    backward(&s, &g);
+    library_expect_gradients(context, &s, &g);
     for (int k = 0; k < 4; k++) {
         assert_true(g.sh[3 * k] == 0 && g.sh[3 * k + 2] == 0);
     }
@@ -330,9 +312,9 @@ static void prefiltered_refuses_what_a_plane_cuts(void **state) {
     scene s;
     frame plain, promised;
     simple_scene(&s, 4, 33, 33, 0);
-    render(&s, &plain);
+    library_expect_frame(context, &s, &plain);
     s.flags |= GSC_RASTER_PREFILTERED;
-    render(&s, &promised);
+    library_expect_frame(context, &s, &promised);
     assert_memory_equal(plain.color, promised.color, 3 * 33 * 33 * sizeof *plain.color);
     s.means[3 * 2 + 2] = -1;
     assert_int_equal(library_forward(context, &s, NULL, &promised, NULL),

@@ -2,27 +2,17 @@
  * with itself: any number of threads and any size of the intersection buffer give the same
  * bits, any choice of outputs the same values. */
 #include "compare.h"
+#include "expect.h"
 #include "library.h"
 #include "random_scene.h"
 #include "reference.h"
 
 #include "math/real.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 static gsc_context *one, *two, *seven; /* threads */
-
-static void render(gsc_context *context, const scene *s, const library_options *options, frame *f,
-                   gsc_raster_info *info) {
-    gsc_status status = library_forward(context, s, options, f, info);
-    if (status != GSC_OK) print_error("%s: %s\n", gsc_status_name(status), gsc_last_error());
-    assert_int_equal(status, GSC_OK);
-}
 
 static void scene_agrees(void **state) {
     const named_scene *named = (const named_scene *)*state;
@@ -33,7 +23,7 @@ static void scene_agrees(void **state) {
         frame_alloc(&got, &s, axes);
         frame_alloc(&wanted, &s, axes);
         library_options options = {.drop_camera = axes == 1};
-        render(two, &s, &options, &got, NULL);
+        expect_ok(library_forward(two, &s, &options, &got, NULL));
         reference_render(&s, &wanted);
         int wrong =
             compare_frames(named->name, &s, &got, &wanted, LIBRARY_EPSILON, LIBRARY_EPSILON > 1e-8);
@@ -80,9 +70,9 @@ static void threads_do_not_matter(void **state) {
     random_scene(&s, &named->options);
     frame_alloc(&first, &s, 1);
     frame_alloc(&again, &s, 1);
-    render(one, &s, NULL, &first, NULL);
+    expect_ok(library_forward(one, &s, NULL, &first, NULL));
     for (size_t i = 0; i < sizeof contexts / sizeof *contexts; i++) {
-        render(contexts[i], &s, NULL, &again, NULL);
+        expect_ok(library_forward(contexts[i], &s, NULL, &again, NULL));
         assert_same(&s, &first, &again);
     }
     frame_free(&first);
@@ -99,8 +89,8 @@ static void bands_do_not_matter(void **state) {
     frame_alloc(&bands, &s, 1);
     gsc_raster_info info;
     library_options options = {.two_steps = true};
-    render(two, &s, NULL, &whole, NULL);
-    render(two, &s, &options, &bands, &info);
+    expect_ok(library_forward(two, &s, NULL, &whole, NULL));
+    expect_ok(library_forward(two, &s, &options, &bands, &info));
     assert_same(&s, &whole, &bands);
     assert_true(info.intersections_min_bytes <= info.intersections_bytes);
     size_t low = info.intersections_min_bytes, high = info.intersections_bytes;
@@ -108,7 +98,7 @@ static void bands_do_not_matter(void **state) {
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         options.intersections = sizes[i] > low ? sizes[i] : low;
         if (options.intersections == 0) continue;
-        render(i % 2 ? two : seven, &s, &options, &bands, &info);
+        expect_ok(library_forward(i % 2 ? two : seven, &s, &options, &bands, &info));
         assert_same(&s, &whole, &bands);
     }
     if (low > 0 && info.intersections > 0) {
@@ -149,11 +139,11 @@ static void outputs_do_not_matter(void **state) {
     int wrong = 0;
     random_scene(&s, &named->options);
     frame_alloc(&whole, &s, 2);
-    render(two, &s, NULL, &whole, NULL);
+    expect_ok(library_forward(two, &s, NULL, &whole, NULL));
     for (int which = -1; which < 14; which++) {
         frame_alloc(&part, &s, 2);
         keep_only(&part, which);
-        render(two, &s, NULL, &part, NULL);
+        expect_ok(library_forward(two, &s, NULL, &part, NULL));
         wrong += compare_frames(named->name, &s, &part, &whole, last_bit, false);
         frame_free(&part);
     }

@@ -1,17 +1,14 @@
 /* The rasterizer's gradients against the reference, over all that the header offers, and
  * with themselves for any number of threads. */
 #include "compare.h"
+#include "expect.h"
 #include "library.h"
 #include "math/real.h"
 #include "random_scene.h"
 #include "reference.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 /* Compat leaves the 1e-7 that its projection adds to w out of the gradient by view. */
 #ifdef GSC_DOUBLE
@@ -23,13 +20,6 @@
 #endif
 
 static gsc_context *one, *two, *seven; /* threads */
-
-static void backward(gsc_context *context, const scene *s, const library_options *options,
-                     gradients *g) {
-    gsc_status status = library_backward(context, s, options, g);
-    if (status != GSC_OK) print_error("%s: %s\n", gsc_status_name(status), gsc_last_error());
-    assert_int_equal(status, GSC_OK);
-}
 
 static void gradients_agree(void **state) {
     const named_scene *named = (const named_scene *)*state;
@@ -45,7 +35,7 @@ static void gradients_agree(void **state) {
         assert_true(library_mute_flips(two, &s, &got) <= COMPARE_MAX_FLIPS);
         assert_true(library_mute_flips(two, &s, &wanted) <= COMPARE_MAX_FLIPS);
         library_options options = {.drop_camera = ndc};
-        backward(two, &s, &options, &got);
+        expect_ok(library_backward(two, &s, &options, &got));
         reference_backward(&s, &wanted);
         double epsilon = s.flags & GSC_RASTER_COMPAT_3DGS ? COMPAT_EPSILON : EXACT_EPSILON;
         int wrong = compare_gradients(named->name, &s, &got, &wanted, epsilon);
@@ -66,9 +56,9 @@ static void threads_do_not_matter(void **state) {
     gradients_alloc(&again, &s);
     random_upstream(&s, &first, named->options.seed);
     random_upstream(&s, &again, named->options.seed);
-    backward(one, &s, NULL, &first);
+    expect_ok(library_backward(one, &s, NULL, &first));
     for (size_t i = 0; i < 2; i++) {
-        backward(contexts[i], &s, NULL, &again);
+        expect_ok(library_backward(contexts[i], &s, NULL, &again));
         assert_int_equal(compare_gradients(named->name, &s, &again, &first, 0), 0);
     }
     gradients_free(&first);
@@ -87,9 +77,9 @@ static void units_differ_by_half_the_image(void **state) {
     gradients_alloc(&ndc, &s);
     random_upstream(&s, &pixels, 1);
     random_upstream(&s, &ndc, 1);
-    backward(two, &s, NULL, &pixels);
+    expect_ok(library_backward(two, &s, NULL, &pixels));
     s.flags |= GSC_RASTER_GRAD2D_NDC;
-    backward(two, &s, NULL, &ndc);
+    expect_ok(library_backward(two, &s, NULL, &ndc));
     double largest = 0;
     for (int i = 0; i < 2 * s.gaussians; i++) {
         pixels.means2d[i] *= (i % 2 ? s.height : s.width) / 2.0;

@@ -8,7 +8,7 @@ static void moved_state(void **unused) {
     state_fixture v;
     fixture_open(&v);
     raster_call *call = &v.call;
-    assert_int_equal(raster_call_backward(call), GSC_OK);
+    expect_ok(raster_call_backward(call));
     const uint64_t first = raster_call_hash(&call->grads);
     const DLTensor *state = tensors_bytes(&call->set, call->info.state_bytes);
     const DLTensor *lists = tensors_bytes(&call->set, call->info.intersections_bytes);
@@ -18,7 +18,7 @@ static void moved_state(void **unused) {
     memset(call->buffers.intersections->data, 0, call->info.intersections_bytes);
     call->buffers.state = state;
     call->buffers.intersections = lists;
-    assert_int_equal(raster_call_backward(call), GSC_OK);
+    expect_ok(raster_call_backward(call));
     assert_true(raster_call_hash(&call->grads) == first);
     fixture_close(&v);
 }
@@ -68,8 +68,8 @@ static void foreign_args(void **unused) {
     assert_int_equal(raster_call_backward(&v.call), GSC_ERROR_STATE);
     v.call.args = args;
     gsc_raster_saved *saved = NULL;
-    assert_int_equal(gsc_rasterize(context, &args, &v.call.outputs, &saved, NULL), GSC_OK);
-    assert_int_equal(gsc_rasterize_backward(context, &args, saved, &v.call.grads, NULL), GSC_OK);
+    expect_ok(gsc_rasterize(context, &args, &v.call.outputs, &saved, NULL));
+    expect_ok(gsc_rasterize_backward(context, &args, saved, &v.call.grads, NULL));
     v.call.args.flags ^= GSC_RASTER_ANTIALIAS;
     assert_int_equal(gsc_rasterize_backward(context, &v.call.args, saved, &v.call.grads, NULL),
                      GSC_ERROR_STATE);
@@ -86,9 +86,8 @@ static void unfinished_state(void **unused) {
     memset(v.call.buffers.state->data, 0xFF, v.layout.bytes);
     assert_int_equal(damaged_backward(&v), GSC_ERROR_STATE);
     gsc_raster_outputs none = {.struct_size = sizeof none};
-    assert_int_equal(
-        gsc_raster_project(context, &v.call.args, &v.call.buffers, &none, &v.call.info, NULL),
-        GSC_OK);
+    expect_ok(
+        gsc_raster_project(context, &v.call.args, &v.call.buffers, &none, &v.call.info, NULL));
     assert_int_equal(raster_call_backward(&v.call), GSC_ERROR_STATE);
     assert_non_null(strstr(gsc_last_error(), "not blended"));
     fixture_restore(&v);
@@ -110,7 +109,7 @@ static void consistent_lies(void **unused) {
     const int64_t visible = f.header->visible, tiles = v.layout.tiles;
     assert_true(visible > 10);
     gsc__record *first = &f.records[f.order[0]], *last = &f.records[f.order[visible - 1]];
-    assert_int_equal(damaged_backward(&v), GSC_OK);
+    expect_ok(damaged_backward(&v));
     first->tiles ^= 1u << 31, last->tiles ^= 1u << 31; /* 2^32 in all */
     assert_int_equal(damaged_backward(&v), GSC_ERROR_STATE);
     first->tiles += 1, last->tiles -= 1;
@@ -145,7 +144,7 @@ static void consistent_lies(void **unused) {
     assert_int_equal(damaged_backward(&v), GSC_ERROR_STATE);
     first->gaussian = last->gaussian;
     assert_int_equal(damaged_backward(&v), GSC_ERROR_STATE);
-    assert_int_equal(damaged_backward(&v), GSC_OK);
+    expect_ok(damaged_backward(&v));
     fixture_close(&v);
 }
 

@@ -1,16 +1,13 @@
 /* A training step is the four calls that it stands for: forward, image loss, backward and
  * Adam with the mask radii > 0. */
+#include "expect.h"
 #include "library.h"
 #include "math/real.h"
 #include "train_call.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define BIT(which) (1u << (GSC_PARAMETER_##which - 1))
 #define STORED (GSC_RASTER_LOG_SCALES | GSC_RASTER_LOGIT_OPACITIES)

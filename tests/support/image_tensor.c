@@ -1,5 +1,7 @@
 #include "image_tensor.h"
 
+#include "random.h"
+
 #include "math/real.h"
 #include "os/system.h"
 
@@ -95,12 +97,9 @@ bool values_close(const char *what, const double *got, const double *wanted, siz
     return false;
 }
 
-double image_random(void) { /* xorshift64* (Vigna 2016) */
+double image_random(void) {
     static uint64_t state = 1;
-    state ^= state >> 12;
-    state ^= state << 25;
-    state ^= state >> 27;
-    return (double)((state * UINT64_C(2685821657736338717)) >> 11) / 9007199254740992.0;
+    return (double)(xorshift64(&state) >> 11) / 9007199254740992.0;
 }
 
 double *image_zeros(size_t count) {
@@ -147,4 +146,14 @@ gsc_context *image_context(int threads, bool counted) {
     if (gsc_context_create(&desc, &context) == GSC_OK) return context;
     fprintf(stderr, "%s\n", gsc_last_error());
     exit(EXIT_FAILURE);
+}
+
+int image_open_context(void **state) {
+    *state = image_context(2, false);
+    return 0;
+}
+
+int image_close_context(void **state) {
+    gsc_context_free((gsc_context *)*state);
+    return 0;
 }

@@ -51,5 +51,8 @@ double *image_zeros(size_t count);
 extern size_t image_memory_left;
 /* A CPU context whose memory comes from an allocator that counts, or not. */
 gsc_context *image_context(int threads, bool counted);
+/* Set-up and tear-down: *state is such a context with two threads, not counted. */
+int image_open_context(void **state);
+int image_close_context(void **state);
 
 #endif

@@ -1,6 +1,8 @@
 #include "library.h"
 
+#include "expect.h"
 #include "math/real.h"
+#include "random_scene.h"
 #include "reference.h"
 #include "tensors.h"
 
@@ -293,6 +295,17 @@ gsc_status library_backward(gsc_context *context, const scene *s, const library_
     tensors_free(&set);
     free(color);
     return status;
+}
+
+void library_expect_frame(gsc_context *context, const scene *s, frame *f) {
+    frame_alloc(f, s, 1);
+    expect_ok(library_forward(context, s, NULL, f, NULL));
+}
+
+void library_expect_gradients(gsc_context *context, const scene *s, gradients *g) {
+    gradients_alloc(g, s);
+    random_upstream(s, g, 1);
+    expect_ok(library_backward(context, s, NULL, g));
 }
 
 void library_args(const scene *s, const library_options *options, tensors *set,

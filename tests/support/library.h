@@ -29,6 +29,11 @@ gsc_status library_forward(gsc_context *context, const scene *s, const library_o
 gsc_status library_backward(gsc_context *context, const scene *s, const library_options *options,
                             gradients *g);
 
+/* The same with allocated outputs, and upstream gradients that random_upstream makes from seed 1.
+ * They fail the test unless the call succeeds. */
+void library_expect_frame(gsc_context *context, const scene *s, frame *f);
+void library_expect_gradients(gsc_context *context, const scene *s, gradients *g);
+
 /* Tensors and descriptors of one call, for tests that make it themselves: outputs and
  * gradients are poisoned, upstream gradients copied. */
 void library_args(const scene *s, const library_options *options, tensors *set,

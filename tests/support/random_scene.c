@@ -1,6 +1,7 @@
 #include "random_scene.h"
 
 #include "library.h"
+#include "random.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -8,12 +9,8 @@
 
 static const double pi = 3.14159265358979323846;
 
-double random_uniform(random_source *r, double low, double high) { /* Vigna 2016 */
-    r->state ^= r->state >> 12;
-    r->state ^= r->state << 25;
-    r->state ^= r->state >> 27;
-    uint64_t bits = r->state * UINT64_C(2685821657736338717);
-    return low + (high - low) * (double)(bits >> 11) / 9007199254740992.0;
+double random_uniform(random_source *r, double low, double high) {
+    return low + (high - low) * (double)(xorshift64(&r->state) >> 11) / 9007199254740992.0;
 }
 
 double random_normal(random_source *r) {

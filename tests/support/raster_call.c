@@ -1,5 +1,6 @@
 #include "raster_call.h"
 
+#include "expect.h"
 #include "library.h"
 
 #include <math.h>
@@ -95,6 +96,23 @@ gsc_status raster_call_backward(raster_call *call) {
     raster_call_fill(&call->grads, (double)NAN);
     return gsc_raster_backward(call->context, &call->args, &call->buffers, &call->info,
                                &call->grads, NULL);
+}
+
+void raster_call_expect_backward(raster_call *call) {
+    expect_ok(raster_call_backward(call));
+    assert_true(tensors_guarded(&call->set));
+}
+
+float *raster_call_values(const DLTensor *grad) {
+    return (float *)grad->data;
+}
+
+float *raster_call_copy(const DLTensor *grad) {
+    const size_t bytes = raster_call_count(grad) * sizeof(float);
+    float *copy = (float *)malloc(bytes + 1);
+    assert_non_null(copy);
+    memcpy(copy, grad->data, bytes);
+    return copy;
 }
 
 /* FNV-1a. */

@@ -39,6 +39,11 @@ size_t raster_call_count(const DLTensor *grad);
 void raster_call_fill(const gsc_raster_grads *grads, double value);
 /* Fills with NaN, then runs backward. */
 gsc_status raster_call_backward(raster_call *call);
+/* The same, and fails the test unless it succeeds and writes within its buffers. */
+void raster_call_expect_backward(raster_call *call);
+/* The elements of a float32 gradient, and a copy of them; to be freed. */
+float *raster_call_values(const DLTensor *grad);
+float *raster_call_copy(const DLTensor *grad);
 /* Of all bits of all gradients. */
 uint64_t raster_call_hash(const gsc_raster_grads *grads);
 

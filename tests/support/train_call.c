@@ -1,14 +1,11 @@
 #include "train_call.h"
+#include "expect.h"
 
 #include "library.h"
 #include "math/real.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 /* ---------------------------------------------------------------- the inputs */
 
