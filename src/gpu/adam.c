@@ -4,9 +4,8 @@
 
 #include <math.h>
 
-static const char function[] = "adam_step";
-
-enum { BLOCKS = 1024, FEWEST_ROWS = 16 /* that blocks are given less rows for, and how few */ };
+/* With fewer blocks than this, blocks take fewer rows, but not below FEWEST_ROWS. */
+enum { BLOCKS = 1024, FEWEST_ROWS = 16 };
 
 gsc__gpu_adam_constants gsc__gpu_adam_constants_of(const gsc__adam_group *group) {
     double correction1 = 1, correction2 = 1;
@@ -41,29 +40,29 @@ static gsc__gpu_adam_group group_args(const gsc__adam_group *group) {
 }
 
 /* Launches of at most GSC__ADAM_GROUPS groups and INT32_MAX blocks. */
-static gsc_status step_all(gsc_context *context, const gsc__adam_group *groups, int32_t count,
-                           void *stream) {
+static gsc_status step_all(const gsc__call *call, const gsc__adam *adam) {
+    const gsc__adam_group *groups = adam->groups;
     gsc_k_adam args;
     int32_t next = 0;
-    while (next < count) {
+    while (next < adam->count) {
         int64_t end = 0;
         memset(&args, 0, sizeof args);
-        for (; next < count && args.count < GSC__ADAM_GROUPS; ++next) {
+        for (; next < adam->count && args.count < GSC__ADAM_GROUPS; ++next) {
             const int64_t elements = groups[next].rows * groups[next].row_size;
             const int64_t blocks = (elements + GSC__ADAM_CHUNK - 1) / GSC__ADAM_CHUNK;
             if (args.count > 0 && end + blocks > INT32_MAX) break;
             if (blocks > INT32_MAX) {
-                return gsc__fail(
-                    GSC_ERROR_OVERFLOW, "%s: groups[%d] has %lld elements, expected at most %lld",
-                    function, next, (long long)elements, (long long)INT32_MAX * GSC__ADAM_CHUNK);
+                return gsc__fail(GSC_ERROR_OVERFLOW,
+                                 "%s: groups[%d] has %lld elements, expected at most %lld",
+                                 call->function, next, (long long)elements,
+                                 (long long)INT32_MAX * GSC__ADAM_CHUNK);
             }
             if (blocks == 0) continue;
             end += blocks;
             args.groups[args.count] = group_args(&groups[next]);
             args.groups[args.count++].block_end = (uint32_t)end;
         }
-        GSC__TRY(gsc__gpu_launch(context, GSC__KERNEL_adam, (uint32_t)end, GSC__ADAM_BLOCK, &args,
-                                 sizeof args, stream, function));
+        GSC__TRY(LAUNCH(adam, call, (uint32_t)end, args));
     }
     return GSC_OK;
 }
@@ -82,10 +81,9 @@ static gsc__gpu_adam_columns columns_args(const gsc__adam_group *group, int64_t 
                                    .constants = gsc__gpu_adam_constants_of(group)};
 }
 
-/* Blocks have fewer rows where these are wide, and where there are few of them, which would
- * leave most of a device idle.  row_elements: of all columns. */
-static gsc_status launch_rows(gsc_context *context, gsc_k_adam_rows *args, int64_t row_elements,
-                              void *stream) {
+/* Blocks take fewer rows where rows are wide, and where there are so few that most of a device
+ * would be idle.  row_elements: of all columns. */
+static gsc_status launch_rows(const gsc__call *call, gsc_k_adam_rows *args, int64_t row_elements) {
     uint32_t rows = GSC__ADAM_ROWS;
     for (uint32_t i = 0; i < args->count; ++i)
         if (args->columns[i].row_size > GSC__ADAM_CAPACITY) rows = 1;
@@ -95,28 +93,27 @@ static gsc_status launch_rows(gsc_context *context, gsc_k_adam_rows *args, int64
     const int64_t blocks = (args->rows + rows - 1) / rows;
     if (blocks > INT32_MAX / slices) {
         return gsc__fail(GSC_ERROR_OVERFLOW, "%s: visible has %lld rows, expected at most %lld",
-                         function, (long long)args->rows, (long long)(INT32_MAX / slices * rows));
+                         call->function, (long long)args->rows,
+                         (long long)(INT32_MAX / slices * rows));
     }
     args->block_rows = rows;
     args->slices = (uint32_t)slices;
-    return gsc__gpu_launch(context, GSC__KERNEL_adam_rows, (uint32_t)(blocks * slices),
-                           GSC__ADAM_BLOCK, args, sizeof *args, stream, function);
+    return LAUNCH(adam_rows, call, (uint32_t)(blocks * slices), *args);
 }
 
 /* Launches of at most GSC__ADAM_GROUPS groups, or of that many parts of wide ones.  Groups
  * without elements have no rows, all others as many as the mask. */
-static gsc_status step_visible(gsc_context *context, const gsc__adam_group *groups, int32_t count,
-                               const gsc__visible_rows *visible, void *stream) {
+static gsc_status step_visible(const gsc__call *call, const gsc__adam *adam) {
     gsc_k_adam_rows args;
     int64_t column = 0;
     int32_t next = 0;
-    while (next < count) {
+    while (next < adam->count) {
         int64_t row_elements = 0;
         memset(&args, 0, sizeof args);
-        args.visible = visible->data;
-        args.visible_bytes = visible->bytes;
-        while (next < count && args.count < GSC__ADAM_GROUPS) {
-            const gsc__adam_group *group = &groups[next];
+        args.visible = adam->visible.data;
+        args.visible_bytes = adam->visible.bytes;
+        while (next < adam->count && args.count < GSC__ADAM_GROUPS) {
+            const gsc__adam_group *group = &adam->groups[next];
             const int64_t left = group->rows > 0 ? group->row_size - column : 0;
             const int64_t width = left < GSC__ADAM_CAPACITY ? left : GSC__ADAM_CAPACITY;
             if (width > 0) {
@@ -127,17 +124,11 @@ static gsc_status step_visible(gsc_context *context, const gsc__adam_group *grou
             column = width < left ? column + width : 0;
             if (column == 0) ++next;
         }
-        if (args.count > 0) GSC__TRY(launch_rows(context, &args, row_elements, stream));
+        if (args.count > 0) GSC__TRY(launch_rows(call, &args, row_elements));
     }
     return GSC_OK;
 }
 
 gsc_status gsc__gpu_adam_step(const gsc__call *call, const gsc__adam *adam) {
-    gsc_context *context = call->context;
-    void *stream = call->stream;
-    const gsc__adam_group *groups = adam->groups;
-    const int32_t count = adam->count;
-    const gsc__visible_rows *visible = &adam->visible;
-    if (visible->data) return step_visible(context, groups, count, visible, stream);
-    return step_all(context, groups, count, stream);
+    return adam->visible.data ? step_visible(call, adam) : step_all(call, adam);
 }

@@ -2,7 +2,6 @@
 #ifndef GSC_GPU_ADAM_H
 #define GSC_GPU_ADAM_H
 
-#include "../../cuda/adam_kernels.h"
 #include "gpu.h"
 
 gsc__gpu_adam_constants gsc__gpu_adam_constants_of(const gsc__adam_group *group);

@@ -112,8 +112,6 @@ enum { GSC__CU_LAUNCH_BEFORE_END = 6 }; /* programmatic stream serialization */
       (gsc__cu_pointer data, unsigned char value, size_t count, void *stream))                     \
     X(cuMemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2",                                                   \
       (void *to, gsc__cu_pointer from, size_t bytes, void *stream))                                \
-    X(cuMemcpyDtoDAsync, "cuMemcpyDtoDAsync_v2",                                                   \
-      (gsc__cu_pointer to, gsc__cu_pointer from, size_t bytes, void *stream))                      \
     X(cuStreamQuery, "cuStreamQuery", (void *stream))                                              \
     X(cuStreamSynchronize, "cuStreamSynchronize", (void *stream))                                  \
     X(cuStreamIsCapturing, "cuStreamIsCapturing", (void *stream, int *status))

@@ -1,15 +1,11 @@
 /* A mix of L1, L2 and SSIM as a training loss on the device. */
+#include "core/carve.h"
 #include "image_pass.h"
 
-#define LAUNCH(name, grid, block, args)                                                      \
-    gsc__gpu_launch(context, GSC__KERNEL_##name, grid, block, &(args), sizeof(args), stream, \
-                    function)
-
-static const char function[] = "image_loss";
-
-static gsc__gpu_image_pass loss_pass(const gsc__image_loss *loss) {
+static gsc__gpu_image_pass loss_pass(const gsc__call *call, const gsc__image_loss *loss) {
     const double scale = (double)loss->grad_scale;
-    gsc__gpu_image_pass pass = {.batch = loss->batch,
+    gsc__gpu_image_pass pass = {.call = call,
+                                .batch = loss->batch,
                                 .channels = loss->channels,
                                 .height = loss->height,
                                 .width = loss->width,
@@ -31,59 +27,60 @@ static gsc__gpu_image_pass loss_pass(const gsc__image_loss *loss) {
     return pass;
 }
 
-/* Where everything lies in the scratch. */
-typedef struct scratch_plan {
+typedef struct loss_scratch {
     uint32_t blocks, mask_blocks;
-    int32_t mask_chunks; /* of a plane */
-    size_t mask_sums, shares, bytes;
-} scratch_plan;
+    int32_t mask_chunks;           /* of a plane */
+    double *sums;                  /* [blocks, GSC__IMAGE_SUMS] */
+    gsc__gpu_image_totals *totals; /* [mask_blocks] */
+    gsc__gpu_image_shares *shares; /* scalar */
+} loss_scratch;
 
-static gsc_status plan_scratch(const gsc__gpu_image_pass *pass, scratch_plan *plan) {
-    GSC__TRY(gsc__gpu_image_pass_blocks(pass, function, &plan->blocks));
-    plan->mask_chunks = (pass->height + GSC__MASK_ROWS - 1) / GSC__MASK_ROWS;
-    const int64_t count = pass->weight.data ? (int64_t)pass->batch * plan->mask_chunks : 0;
-    if (count > INT32_MAX) {
+static gsc_status count_blocks(const gsc__gpu_image_pass *pass, loss_scratch *scratch) {
+    GSC__TRY(gsc__gpu_image_pass_blocks(pass, &scratch->blocks));
+    scratch->mask_chunks = (int32_t)gsc__gpu_blocks(pass->height, GSC__MASK_ROWS);
+    const int64_t count = pass->weight.data ? (int64_t)pass->batch * scratch->mask_chunks : 0;
+    if (count > INT32_MAX)
         return gsc__fail(GSC_ERROR_OVERFLOW,
-                         "%s: mask of %d planes needs %lld blocks, expected at most %d", function,
-                         pass->batch, (long long)count, INT32_MAX);
-    }
-    plan->mask_blocks = (uint32_t)count;
-    plan->mask_sums = (size_t)plan->blocks * GSC__IMAGE_SUMS * sizeof(double);
-    plan->shares = plan->mask_sums + (size_t)count * sizeof(gsc__gpu_image_totals);
-    plan->bytes = plan->shares + sizeof(gsc__gpu_image_shares);
+                         "%s: mask of %d planes needs %lld blocks, expected at most %d",
+                         pass->call->function, pass->batch, (long long)count, INT32_MAX);
+    scratch->mask_blocks = (uint32_t)count;
     return GSC_OK;
 }
 
+static size_t carve_scratch(void *base, loss_scratch *scratch) {
+    gsc__carver carver = {.base = base};
+    scratch->sums = gsc__carve(&carver, (size_t)scratch->blocks * GSC__IMAGE_SUMS, sizeof(double));
+    scratch->totals = gsc__carve(&carver, scratch->mask_blocks, sizeof *scratch->totals);
+    scratch->shares = gsc__carve(&carver, 1, sizeof *scratch->shares);
+    return carver.at;
+}
+
 /* Sums the mask and writes what a pixel is worth. */
-static gsc_status sum_mask(gsc_context *context, const gsc__gpu_image_pass *pass,
-                           const scratch_plan *plan, gsc__gpu_image_totals *sums,
-                           gsc__gpu_image_shares *shares, void *stream) {
+static gsc_status sum_mask(const gsc__gpu_image_pass *pass, const loss_scratch *scratch) {
     const gsc_k_mask_sums rows = {.mask = gsc__gpu_pixels_of(&pass->weight),
                                   .height = pass->height,
                                   .width = pass->width,
-                                  .chunks = plan->mask_chunks,
+                                  .chunks = scratch->mask_chunks,
                                   .border = pass->valid ? pass->window->size / 2 : 0,
-                                  .sums = sums};
-    const gsc_k_mask_total all = {
-        .sums = sums, .count = plan->mask_blocks, .channels = pass->channels, .shares = shares};
-    GSC__TRY(LAUNCH(mask_sums, plan->mask_blocks, GSC__MASK_BLOCK, rows));
-    return LAUNCH(mask_total, 1, GSC__MASK_TOTAL_BLOCK, all);
+                                  .sums = scratch->totals};
+    const gsc_k_mask_total all = {.sums = scratch->totals,
+                                  .count = scratch->mask_blocks,
+                                  .channels = pass->channels,
+                                  .shares = scratch->shares};
+    GSC__TRY(LAUNCH(mask_sums, pass->call, scratch->mask_blocks, rows));
+    return LAUNCH(mask_total, pass->call, 1, all);
 }
 
-static gsc_status run_loss(gsc_context *context, const gsc__image_loss *loss,
-                           gsc__gpu_image_pass *pass, const scratch_plan *plan, void *memory,
-                           void *stream) {
-    unsigned char *scratch = memory;
-    pass->sums = memory;
+static gsc_status run_loss(const gsc__image_loss *loss, gsc__gpu_image_pass *pass,
+                           const loss_scratch *scratch) {
+    pass->sums = scratch->sums;
     if (pass->weight.data) {
-        gsc__gpu_image_shares *shares = (void *)(scratch + plan->shares);
-        GSC__TRY(
-            sum_mask(context, pass, plan, (void *)(scratch + plan->mask_sums), shares, stream));
-        pass->device_shares = shares;
+        GSC__TRY(sum_mask(pass, scratch));
+        pass->device_shares = scratch->shares;
     }
-    GSC__TRY(gsc__gpu_image_pass_run(context, pass, stream, function));
+    GSC__TRY(gsc__gpu_image_pass_run(pass));
     const gsc_k_image_total total = {.sums = pass->sums,
-                                     .blocks = plan->blocks,
+                                     .blocks = scratch->blocks,
                                      .shares = pass->shares,
                                      .device_shares = pass->device_shares,
                                      .l1_weight = (double)loss->l1_weight,
@@ -92,19 +89,19 @@ static gsc_status run_loss(gsc_context *context, const gsc__image_loss *loss,
                                      .loss = loss->loss,
                                      .parts = loss->parts};
     if (!loss->loss && !loss->parts) return GSC_OK;
-    return LAUNCH(image_total, 1, GSC__IMAGE_TOTAL_BLOCK, total);
+    return LAUNCH(image_total, pass->call, 1, total);
 }
 
 /* The sums of the mask stay on the device: later kernels divide by them there. */
 gsc_status gsc__gpu_image_loss(const gsc__call *call, const gsc__image_loss *loss) {
-    gsc_context *context = call->context;
-    void *stream = call->stream;
-    gsc__gpu_image_pass pass = loss_pass(loss);
-    scratch_plan plan;
+    gsc__gpu_image_pass pass = loss_pass(call, loss);
+    loss_scratch scratch = {0};
     void *memory;
-    GSC__TRY(plan_scratch(&pass, &plan));
-    GSC__TRY(gsc__context_alloc(context, plan.bytes, "image_loss: scratch", stream, &memory));
-    gsc_status status = run_loss(context, loss, &pass, &plan, memory, stream);
-    gsc__context_release(context, memory, plan.bytes, stream);
+    GSC__TRY(count_blocks(&pass, &scratch));
+    const size_t bytes = carve_scratch(NULL, &scratch);
+    GSC__TRY(gsc__context_alloc(call->context, bytes, call->function, call->stream, &memory));
+    carve_scratch(memory, &scratch);
+    gsc_status status = run_loss(loss, &pass, &scratch);
+    gsc__context_release(call->context, memory, bytes, call->stream);
     return status;
 }

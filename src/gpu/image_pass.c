@@ -2,19 +2,14 @@
 
 #include <stdlib.h>
 
-#define LAUNCH(name, grid, block, args)                                                      \
-    gsc__gpu_launch(context, GSC__KERNEL_##name, grid, block, &(args), sizeof(args), stream, \
-                    function)
-
 /* --------------------------------------------------------------------- tiles */
 
 typedef struct tile_plan {
-    uint32_t block; /* its threads */
     int32_t width, height, columns, rows;
 } tile_plan;
 
 static int32_t divide_up(int32_t a, int32_t b) {
-    return (int32_t)(((int64_t)a + b - 1) / b);
+    return (int32_t)gsc__gpu_blocks(a, b);
 }
 
 /* 32 bits hold the offsets within a plane, with the margins of tiles around it. */
@@ -33,10 +28,10 @@ static bool is_usual(const gsc__gpu_image_pass *pass) {
            is_small(pass, &pass->grad_image);
 }
 
-/* Tiles are as wide as a block's columns allow, of a multiple of four columns so that rows
- * begin at vectors.  High ones waste few rows on margins, but there must be enough blocks
- * for a large GPU; one that is not a multiple of the rows of a step wastes the rest of
- * its last step.  The plan does not depend on the device, so neither do results. */
+/* Tiles are as wide as a block's columns allow, a multiple of four so that rows begin at vectors.
+ * High tiles waste few rows on margins, but a large GPU needs enough blocks; a height that is not
+ * a multiple of the rows of a step wastes the rest of the last step.  The plan does not depend on
+ * the device, and so neither do results. */
 static tile_plan plan_tiles(const gsc__gpu_image_pass *pass) {
     enum { PROCESSORS = 132, HIGHEST = 256 };
     const bool value = is_usual(pass) && !pass->differentiate;
@@ -44,7 +39,7 @@ static tile_plan plan_tiles(const gsc__gpu_image_pass *pass) {
     const int64_t slots = PROCESSORS * (value ? GSC__SSIM_RESIDENT : GSC__SSIM_GRAD_RESIDENT);
     const int32_t reach = pass->window->size / 2 * (pass->differentiate ? 2 : 1);
     const int32_t widest = (block - 2 * reach) / 4 * 4;
-    tile_plan plan = {.block = (uint32_t)block, .columns = divide_up(pass->width, widest)};
+    tile_plan plan = {.columns = divide_up(pass->width, widest)};
     plan.width = divide_up(divide_up(pass->width, plan.columns), 4) * 4;
     plan.columns = divide_up(pass->width, plan.width);
     const int64_t strips = (int64_t)pass->batch * pass->channels * plan.columns;
@@ -65,12 +60,10 @@ static tile_plan plan_tiles(const gsc__gpu_image_pass *pass) {
 }
 
 static int32_t chunks_of(const gsc__gpu_image_pass *pass) {
-    return (int32_t)(((int64_t)pass->height * pass->width + GSC__POINTS_CHUNK - 1) /
-                     GSC__POINTS_CHUNK);
+    return (int32_t)gsc__gpu_blocks((int64_t)pass->height * pass->width, GSC__POINTS_CHUNK);
 }
 
-gsc_status gsc__gpu_image_pass_blocks(const gsc__gpu_image_pass *pass, const char *function,
-                                      uint32_t *blocks) {
+gsc_status gsc__gpu_image_pass_blocks(const gsc__gpu_image_pass *pass, uint32_t *blocks) {
     const tile_plan plan = plan_tiles(pass);
     const int64_t planes = (int64_t)pass->batch * pass->channels;
     const int64_t count =
@@ -79,8 +72,8 @@ gsc_status gsc__gpu_image_pass_blocks(const gsc__gpu_image_pass *pass, const cha
         return gsc__fail(GSC_ERROR_OVERFLOW,
                          "%s: image is [%d, %d, %d, %d], which needs %lld blocks, expected at "
                          "most %d",
-                         function, pass->batch, pass->channels, pass->height, pass->width,
-                         (long long)count, INT32_MAX);
+                         pass->call->function, pass->batch, pass->channels, pass->height,
+                         pass->width, (long long)count, INT32_MAX);
     }
     *blocks = (uint32_t)count;
     return GSC_OK;
@@ -112,8 +105,7 @@ static bool has_quads(const gsc__gpu_image_pass *pass) {
            (!pass->grad_image.data || gsc__gpu_pixels_of(&pass->grad_image).vectors);
 }
 
-static gsc_status run_points(gsc_context *context, const gsc__gpu_image_pass *pass, uint32_t blocks,
-                             void *stream, const char *function) {
+static gsc_status run_points(const gsc__gpu_image_pass *pass, uint32_t blocks) {
     gsc_k_image_points args = {.channels = pass->channels,
                                .height = pass->height,
                                .width = pass->width,
@@ -127,14 +119,13 @@ static gsc_status run_points(gsc_context *context, const gsc__gpu_image_pass *pa
                                .grad_image = gsc__gpu_pixels_of(&pass->grad_image),
                                .sums = pass->sums};
     memcpy(args.coefficients, pass->coefficients, sizeof args.coefficients);
-    return LAUNCH(image_points, blocks, GSC__POINTS_BLOCK, args);
+    return LAUNCH(image_points, pass->call, blocks, args);
 }
 
-gsc_status gsc__gpu_image_pass_run(gsc_context *context, const gsc__gpu_image_pass *pass,
-                                   void *stream, const char *function) {
+gsc_status gsc__gpu_image_pass_run(const gsc__gpu_image_pass *pass) {
     uint32_t blocks = 0;
-    GSC__TRY(gsc__gpu_image_pass_blocks(pass, function, &blocks));
-    if (!pass->ssim) return run_points(context, pass, blocks, stream, function);
+    GSC__TRY(gsc__gpu_image_pass_blocks(pass, &blocks));
+    if (!pass->ssim) return run_points(pass, blocks);
     const tile_plan plan = plan_tiles(pass);
     gsc_k_ssim args = {.channels = pass->channels,
                        .height = pass->height,
@@ -161,7 +152,7 @@ gsc_status gsc__gpu_image_pass_run(gsc_context *context, const gsc__gpu_image_pa
                        .sums = pass->sums};
     memcpy(args.weights, pass->window->weights, sizeof args.weights);
     memcpy(args.coefficients, pass->coefficients, sizeof args.coefficients);
-    if (!is_usual(pass)) return LAUNCH(ssim_any, blocks, plan.block, args);
-    if (pass->differentiate) return LAUNCH(ssim_grad, blocks, plan.block, args);
-    return LAUNCH(ssim, blocks, plan.block, args);
+    if (!is_usual(pass)) return LAUNCH(ssim_any, pass->call, blocks, args);
+    if (pass->differentiate) return LAUNCH(ssim_grad, pass->call, blocks, args);
+    return LAUNCH(ssim, pass->call, blocks, args);
 }

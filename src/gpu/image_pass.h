@@ -3,10 +3,10 @@
 #ifndef GSC_GPU_IMAGE_PASS_H
 #define GSC_GPU_IMAGE_PASS_H
 
-#include "../../cuda/image_kernels.h"
 #include "gpu.h"
 
 typedef struct gsc__gpu_image_pass {
+    const gsc__call *call;
     int32_t batch, channels, height, width;
     bool ssim;          /* wanted: map or sum of SSIM, or its gradient */
     bool differentiate; /* the gradient has a part from SSIM */
@@ -18,7 +18,7 @@ typedef struct gsc__gpu_image_pass {
     gsc__image weight;     /* of each pixel or window; data NULL: 1 */
     int32_t weight_origin; /* row and column of the image that weight starts at */
     float *map;
-    double coefficients[GSC__IMAGE_SUMS];       /* of the gradient, by each sum; times grad_mean */
+    double coefficients[GSC__IMAGE_SUMS];       /* of the gradient, for each sum; times grad_mean */
     gsc__gpu_image_shares shares;               /* what the sums are multiplied by */
     const gsc__gpu_image_shares *device_shares; /* the same on the device, or NULL */
     const float *grad_mean;
@@ -29,10 +29,8 @@ typedef struct gsc__gpu_image_pass {
 /* Number of pixels and of windows of all planes. */
 gsc__gpu_image_shares gsc__gpu_image_shares_of(const gsc__gpu_image_pass *pass);
 /* GSC_ERROR_OVERFLOW if there are more than a launch takes. */
-gsc_status gsc__gpu_image_pass_blocks(const gsc__gpu_image_pass *pass, const char *function,
-                                      uint32_t *blocks);
-gsc_status gsc__gpu_image_pass_run(gsc_context *context, const gsc__gpu_image_pass *pass,
-                                   void *stream, const char *function);
+gsc_status gsc__gpu_image_pass_blocks(const gsc__gpu_image_pass *pass, uint32_t *blocks);
+gsc_status gsc__gpu_image_pass_run(const gsc__gpu_image_pass *pass);
 gsc__gpu_pixels gsc__gpu_pixels_of(const gsc__image *image);
 
 #endif

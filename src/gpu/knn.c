@@ -1,14 +1,7 @@
 /* Exact nearest neighbours on the device: see cuda/knn_tree.cu, knn_clusters.cu and knn.cu. */
-#include "../../cuda/knn_kernels.h"
+#include "core/carve.h"
 #include "gpu.h"
-#include "raster_state.h"
 #include "sort.h"
-
-#define LAUNCH(name, grid, block, args)                                                      \
-    gsc__gpu_launch(context, GSC__KERNEL_##name, grid, block, &(args), sizeof(args), stream, \
-                    function)
-
-static const char function[] = "knn";
 
 enum {
     WARPS = GSC__KNN_BLOCK / 32,
@@ -27,49 +20,57 @@ typedef struct tree_plan {
     uint64_t boxes;
 } tree_plan;
 
-/* Keys are dead once the points are in order, whose copies take their place; boxes take that
- * of the other values.  Queries are ordered before the points, in the same keys. */
-typedef struct scratch_plan {
-    tree_plan tree;
-    size_t keys, other_keys, sorted;    /* sorted begins where keys do */
-    size_t values, other_values, boxes; /* boxes begin where other_values do */
-    size_t query_values, query_other_values;
-    size_t cells, query_cells, bounds, sort, clusters, lists, bytes;
-    uint32_t list_warps; /* of the kernel for any k */
-} scratch_plan;
+/* Points or queries in the order of the curve. */
+typedef struct point_order {
+    const float *points; /* [count, 3] */
+    int64_t count;
+    uint32_t *order, *other; /* [count]; other is work space */
+    gsc__gpu_cells *cells;
+} point_order;
 
-static uint32_t padded(uint32_t count) {
-    return gsc__gpu_ceil_div(count, GSC__KNN_LEAF) * GSC__KNN_LEAF;
+/* Keys are dead once the points are in order: the sorted copies take their place, and the boxes
+ * that of the points' other values.  Queries are ordered before the points, with the same keys. */
+typedef struct knn_scratch {
+    tree_plan tree;
+    point_order points, queries;
+    uint64_t *keys[2];
+    float *sorted;       /* begins where the keys do */
+    gsc__gpu_box *boxes; /* begin where points.other does */
+    gsc__gpu_bounds *bounds;
+    void *sort;
+    uint32_t *clusters;  /* [cluster_words] */
+    uint32_t list_warps; /* of the kernel for any k */
+    uint64_t *lists;
+} knn_scratch;
+
+static uint32_t multiprocessors_of(const gsc__call *call) {
+    return (uint32_t)gsc__gpu_of(call->context)->device.multiprocessors;
 }
 
 /* The top level has at most as many boxes as a warp has lanes. */
 static tree_plan plan_tree(int64_t count) {
-    tree_plan plan = {.leaves = gsc__gpu_ceil_div(count, GSC__KNN_LEAF)};
+    tree_plan plan = {.leaves = gsc__gpu_blocks(count, GSC__KNN_LEAF)};
     uint32_t boxes = plan.leaves;
     while (boxes > 0) {
-        plan.padded[plan.levels] = padded(boxes);
+        const uint32_t nodes = gsc__gpu_blocks(boxes, GSC__KNN_LEAF);
+        plan.padded[plan.levels] = nodes * GSC__KNN_LEAF;
         plan.start[plan.levels] = plan.boxes;
         plan.boxes += plan.padded[plan.levels];
         ++plan.levels;
         if (boxes <= GSC__KNN_LEAF) break;
-        boxes = gsc__gpu_ceil_div(boxes, GSC__KNN_LEAF);
+        boxes = nodes;
     }
     return plan;
 }
 
-static size_t take(size_t *total, size_t bytes) {
-    const size_t begin = *total;
-    *total = begin + gsc__aligned_bytes(bytes);
-    return begin;
-}
-
-/* The clusters' counters, their list and the marks of the found ones lie side by side and are
- * cleared at once.  The list has room for every cluster that there can be, and for four times
- * what can be left of them after one division. */
+/* The list holds every cluster that there can be, and four times what can be left of them after
+ * one division. */
 static uint32_t cluster_capacity(int64_t count) {
     return (uint32_t)(count / (GSC__KNN_CLUSTER * GSC__KNN_LEAF) + count / 512 + 64);
 }
 
+/* The counters of the clusters, their list and the marks of the found ones: one array, which is
+ * cleared at once. */
 static uint32_t cluster_words(int64_t count) {
     if (count < GSC__KNN_CLUSTERED_COUNT) return 0;
     const uint32_t found = (uint32_t)(count / (GSC__KNN_CLUSTER * GSC__KNN_LEAF) + 1);
@@ -77,172 +78,156 @@ static uint32_t cluster_words(int64_t count) {
            found;
 }
 
-static scratch_plan plan_scratch(const gsc_context *context, const gsc__knn *knn) {
-    scratch_plan plan = {.tree = plan_tree(knn->points_count)};
+/* Lists of the kernel for any k, in as many warps as the device keeps busy. */
+static void carve_lists(gsc__carver *carver, const gsc__call *call, const gsc__knn *knn,
+                        knn_scratch *s) {
+    const uint32_t groups = gsc__gpu_blocks(knn->queries_count, GSC__KNN_LEAF);
+    const uint32_t warps = multiprocessors_of(call) * LISTS_PER_PROCESSOR;
+    if (knn->k <= MEDIUM) return;
+    s->list_warps = gsc__gpu_blocks(groups < warps ? groups : warps, WARPS) * WARPS;
+    s->lists = gsc__carve(carver, (size_t)s->list_warps * GSC__KNN_LEAF * (size_t)knn->k,
+                          sizeof *s->lists);
+}
+
+static size_t carve_scratch(void *base, const gsc__call *call, const gsc__knn *knn,
+                            knn_scratch *s) {
     const size_t points = (size_t)knn->points_count;
     const size_t queries = knn->queries ? (size_t)knn->queries_count : 0;
     const size_t most = points > queries ? points : queries;
-    plan.keys = plan.sorted = take(&plan.bytes, most * sizeof(uint64_t));
-    plan.other_keys = take(&plan.bytes, most * sizeof(uint64_t));
-    const size_t sorted_end =
-        plan.sorted + (size_t)plan.tree.leaves * GSC__KNN_LEAF * 4 * sizeof(float);
-    if (plan.bytes < sorted_end) plan.bytes = sorted_end;
-    plan.values = take(&plan.bytes, points * sizeof(uint32_t));
-    const size_t boxes = (size_t)plan.tree.boxes * sizeof(gsc__gpu_box);
-    const size_t values = points * sizeof(uint32_t);
-    plan.other_values = plan.boxes = take(&plan.bytes, values > boxes ? values : boxes);
-    plan.query_values = take(&plan.bytes, queries * sizeof(uint32_t));
-    plan.query_other_values = take(&plan.bytes, queries * sizeof(uint32_t));
-    plan.cells = take(&plan.bytes, sizeof(gsc__gpu_cells));
-    plan.query_cells = take(&plan.bytes, sizeof(gsc__gpu_cells));
-    plan.bounds = take(&plan.bytes, GSC__KNN_BOUNDS_BLOCKS * sizeof(gsc__gpu_bounds));
-    plan.sort = take(&plan.bytes, gsc__gpu_sort_bytes((int64_t)most, GSC__KNN_KEY_BITS));
-    plan.clusters = take(&plan.bytes, cluster_words((int64_t)most) * sizeof(uint32_t));
-    if (knn->k > MEDIUM) {
-        const uint32_t groups = gsc__gpu_ceil_div(knn->queries_count, GSC__KNN_LEAF);
-        const uint32_t warps =
-            (uint32_t)gsc__gpu_of(context)->device.multiprocessors * LISTS_PER_PROCESSOR;
-        plan.list_warps = gsc__gpu_ceil_div(groups < warps ? groups : warps, WARPS) * WARPS;
-        plan.lists = take(&plan.bytes, (size_t)plan.list_warps * GSC__KNN_LEAF * (size_t)knn->k *
-                                           sizeof(uint64_t));
-    }
-    return plan;
+    gsc__carver carver = {.base = base}, keys = carver;
+    *s = (knn_scratch){.tree = plan_tree(knn->points_count),
+                       .points = {.points = knn->points, .count = knn->points_count},
+                       .queries = {.points = knn->queries, .count = (int64_t)queries}};
+    for (int i = 0; i < 2; ++i) s->keys[i] = gsc__carve(&keys, most, sizeof *s->keys[i]);
+    s->sorted = gsc__carve(&carver, (size_t)s->tree.leaves * GSC__KNN_LEAF * 4, sizeof *s->sorted);
+    if (carver.at < keys.at) carver.at = keys.at;
+    s->points.order = gsc__carve(&carver, points, sizeof *s->points.order);
+    const size_t boxes = (size_t)s->tree.boxes * sizeof *s->boxes;
+    const size_t other = points * sizeof *s->points.other;
+    s->boxes = gsc__carve(&carver, 1, other > boxes ? other : boxes);
+    s->points.other = (void *)s->boxes;
+    s->queries.order = gsc__carve(&carver, queries, sizeof *s->queries.order);
+    s->queries.other = gsc__carve(&carver, queries, sizeof *s->queries.other);
+    s->points.cells = gsc__carve(&carver, 1, sizeof *s->points.cells);
+    s->queries.cells = gsc__carve(&carver, 1, sizeof *s->queries.cells);
+    s->bounds = gsc__carve(&carver, GSC__KNN_BOUNDS_BLOCKS, sizeof *s->bounds);
+    s->sort = gsc__carve(&carver, 1, gsc__gpu_sort_bytes((int64_t)most, GSC__KNN_KEY_BITS));
+    s->clusters = gsc__carve(&carver, cluster_words((int64_t)most), sizeof *s->clusters);
+    carve_lists(&carver, call, knn, s);
+    return carver.at;
 }
 
 size_t gsc__gpu_knn_scratch_bytes(const gsc__call *call, const gsc__knn *knn) {
-    gsc_context *context = call->context;
-    return plan_scratch(context, knn).bytes;
+    knn_scratch scratch;
+    return carve_scratch(NULL, call, knn, &scratch);
 }
 
 /* --------------------------------------------------------------------- order */
 
-/* Puts those points in order that share a cell of the curve. */
-static gsc_status order_clusters(gsc_context *context, const gsc_k_knn_keys *keys, uint32_t *order,
-                                 uint32_t *other, void *stream) {
-    const uint32_t leaves = gsc__gpu_ceil_div(keys->count, GSC__KNN_LEAF);
-    gsc__gpu_clusters *clusters = (void *)keys->cleared;
-    gsc_k_knn_clusters args = {.points = keys->points,
-                               .cells = keys->cells,
-                               .count = keys->count,
-                               .order = order,
-                               .other = other,
+/* Orders the points that share a cell of the curve. */
+static gsc_status order_clusters(const gsc__call *call, const knn_scratch *s,
+                                 const point_order *points) {
+    const uint32_t leaves = gsc__gpu_blocks(points->count, GSC__KNN_LEAF);
+    gsc__gpu_clusters *clusters = (void *)s->clusters;
+    gsc_k_knn_clusters args = {.points = points->points,
+                               .cells = points->cells,
+                               .count = (uint32_t)points->count,
+                               .order = points->order,
+                               .other = points->other,
                                .clusters = clusters,
                                .list = (void *)(clusters + 1),
-                               .capacity = cluster_capacity(keys->count)};
-    const uint32_t blocks =
-        (uint32_t)gsc__gpu_of(context)->device.multiprocessors * CLUSTER_BLOCKS_PER_PROCESSOR;
+                               .capacity = cluster_capacity(points->count)};
     args.found = (void *)(args.list + args.capacity);
-    GSC__TRY(
-        LAUNCH(knn_find_clusters, gsc__gpu_ceil_div(leaves, GSC__KNN_BLOCK), GSC__KNN_BLOCK, args));
-    return LAUNCH(knn_order_clusters, blocks, GSC__KNN_CLUSTERS_BLOCK, args);
+    GSC__TRY(LAUNCH(knn_find_clusters, call, gsc__gpu_blocks(leaves, GSC__KNN_BLOCK), args));
+    return LAUNCH(knn_order_clusters, call, multiprocessors_of(call) * CLUSTER_BLOCKS_PER_PROCESSOR,
+                  args);
 }
 
-/* Orders points [count, 3] along the curve, those that are not finite last.  The order is
- * in `values` afterwards. */
-static gsc_status order_points(gsc_context *context, const gsc__knn *knn, const scratch_plan *plan,
-                               const float *points, int64_t count, size_t cells, size_t values,
-                               size_t other_values, void *stream) {
-    unsigned char *scratch = knn->scratch;
-    const uint32_t blocks = gsc__gpu_ceil_div(count, GSC__KNN_BLOCK);
-    gsc_k_knn_bounds bounds = {.points = points,
-                               .count = (uint32_t)count,
-                               .blocks = blocks,
-                               .parts = (void *)(scratch + plan->bounds),
-                               .cells = (void *)(scratch + cells)};
-    if (bounds.blocks > GSC__KNN_BOUNDS_BLOCKS) bounds.blocks = GSC__KNN_BOUNDS_BLOCKS;
-    GSC__TRY(LAUNCH(knn_bounds, bounds.blocks, GSC__KNN_BLOCK, bounds));
-    GSC__TRY(LAUNCH(knn_cells, 1, GSC__KNN_BLOCK, bounds));
-
-    uint64_t *key_arrays[2] = {(void *)(scratch + plan->keys),
-                               (void *)(scratch + plan->other_keys)};
-    uint32_t *order = (void *)(scratch + values), *other = (void *)(scratch + other_values);
-    const gsc_k_knn_keys keys = {.points = points,
-                                 .cells = bounds.cells,
-                                 .count = (uint32_t)count,
-                                 .keys = key_arrays[0],
-                                 .cleared = (void *)(scratch + plan->clusters),
+/* Sorts points along the curve, those that are not finite last. */
+static gsc_status order_points(const gsc__call *call, const knn_scratch *s,
+                               const point_order *points) {
+    const uint32_t count = (uint32_t)points->count, blocks = gsc__gpu_blocks(count, GSC__KNN_BLOCK);
+    const gsc_k_knn_bounds bounds = {
+        .points = points->points,
+        .count = count,
+        .blocks = blocks < GSC__KNN_BOUNDS_BLOCKS ? blocks : GSC__KNN_BOUNDS_BLOCKS,
+        .parts = s->bounds,
+        .cells = points->cells};
+    GSC__TRY(LAUNCH(knn_bounds, call, bounds.blocks, bounds));
+    GSC__TRY(LAUNCH(knn_cells, call, 1, bounds));
+    const gsc_k_knn_keys keys = {.points = points->points,
+                                 .cells = points->cells,
+                                 .count = count,
+                                 .keys = s->keys[0],
+                                 .cleared = s->clusters,
                                  .cleared_words = cluster_words(count)};
-    GSC__TRY(LAUNCH(knn_keys, blocks, GSC__KNN_BLOCK, keys));
-    const gsc__gpu_sort_args sort = {.length = {&bounds.cells->count, (uint32_t)count},
+    GSC__TRY(LAUNCH(knn_keys, call, blocks, keys));
+    const gsc__gpu_sort_args sort = {.length = {&points->cells->count, count},
                                      .bits = GSC__KNN_KEY_BITS,
                                      .key_bytes = sizeof(uint64_t),
-                                     .keys = key_arrays[0],
-                                     .work_keys = {key_arrays[1], key_arrays[0]},
-                                     .out_values = order,
-                                     .work_values = other,
-                                     .scratch = scratch + plan->sort};
-    GSC__TRY(gsc__gpu_sort(context, &sort, stream, function));
-    if (keys.cleared_words == 0) return GSC_OK;
-    return order_clusters(context, &keys, order, other, stream);
+                                     .keys = s->keys[0],
+                                     .work_keys = {s->keys[1], s->keys[0]},
+                                     .out_values = points->order,
+                                     .work_values = points->other,
+                                     .scratch = s->sort};
+    GSC__TRY(gsc__gpu_sort(call, &sort));
+    return keys.cleared_words ? order_clusters(call, s, points) : GSC_OK;
 }
 
-static gsc_status build_tree(gsc_context *context, const gsc__knn *knn, const scratch_plan *plan,
-                             void *stream) {
-    unsigned char *scratch = knn->scratch;
-    const tree_plan *tree = &plan->tree;
-    gsc__gpu_box *boxes = (void *)(scratch + plan->boxes);
-    const gsc_k_knn_leaves leaves = {.points = knn->points,
-                                     .order = (void *)(scratch + plan->values),
-                                     .cells = (void *)(scratch + plan->cells),
+static gsc_status build_tree(const gsc__call *call, const knn_scratch *s) {
+    const tree_plan *tree = &s->tree;
+    const gsc_k_knn_leaves leaves = {.points = s->points.points,
+                                     .order = s->points.order,
+                                     .cells = s->points.cells,
                                      .leaves = tree->leaves,
                                      .padded_leaves = tree->padded[0],
-                                     .sorted = (void *)(scratch + plan->sorted),
-                                     .boxes = boxes};
-    GSC__TRY(LAUNCH(knn_leaves, gsc__gpu_ceil_div(tree->padded[0], WARPS), GSC__KNN_BLOCK, leaves));
+                                     .sorted = s->sorted,
+                                     .boxes = s->boxes};
+    GSC__TRY(LAUNCH(knn_leaves, call, gsc__gpu_blocks(tree->padded[0], WARPS), leaves));
     for (int32_t level = 1; level < tree->levels; ++level) {
-        const gsc_k_knn_boxes args = {.below = boxes + tree->start[level - 1],
+        const gsc_k_knn_boxes args = {.below = s->boxes + tree->start[level - 1],
                                       .padded_below = tree->padded[level - 1],
                                       .padded_boxes = tree->padded[level],
-                                      .boxes = boxes + tree->start[level]};
-        const uint32_t blocks = gsc__gpu_ceil_div(args.padded_boxes, WARPS);
-        GSC__TRY(LAUNCH(knn_boxes, blocks, GSC__KNN_BLOCK, args));
+                                      .boxes = s->boxes + tree->start[level]};
+        GSC__TRY(LAUNCH(knn_boxes, call, gsc__gpu_blocks(args.padded_boxes, WARPS), args));
     }
     return GSC_OK;
 }
 
 /* -------------------------------------------------------------------- search */
 
-static gsc_status run_search(gsc_context *context, const gsc__knn *knn, const scratch_plan *plan,
-                             void *stream) {
-    unsigned char *scratch = knn->scratch;
-    const bool apart = knn->queries != NULL;
-    gsc_k_knn_search args = {
-        .queries = knn->queries,
-        .query_order = (void *)(scratch + (apart ? plan->query_values : plan->values)),
-        .query_cells = (void *)(scratch + (apart ? plan->query_cells : plan->cells)),
-        .count = (uint32_t)knn->queries_count,
-        .groups = gsc__gpu_ceil_div(knn->queries_count, GSC__KNN_LEAF),
-        .sorted = (void *)(scratch + plan->sorted),
-        .boxes = (void *)(scratch + plan->boxes),
-        .levels = plan->tree.levels,
-        .leaves = plan->tree.leaves,
-        .k = knn->k,
-        .lists = (void *)(scratch + plan->lists),
-        .indices = knn->indices,
-        .indices64 = knn->indices64,
-        .distances2 = knn->distances2,
-        .mean2 = knn->mean2};
-    memcpy(args.level_start, plan->tree.start, sizeof args.level_start);
-    const uint32_t blocks = gsc__gpu_ceil_div(args.groups, WARPS);
-    if (knn->k <= SHORT) return LAUNCH(knn_3, blocks, GSC__KNN_BLOCK, args);
-    if (knn->k <= MEDIUM) return LAUNCH(knn_8, blocks, GSC__KNN_BLOCK, args);
-    return LAUNCH(knn_any, plan->list_warps / WARPS, GSC__KNN_BLOCK, args);
+static gsc_status run_search(const gsc__call *call, const gsc__knn *knn, const knn_scratch *s) {
+    const point_order *queries = knn->queries ? &s->queries : &s->points;
+    gsc_k_knn_search args = {.queries = knn->queries,
+                             .query_order = queries->order,
+                             .query_cells = queries->cells,
+                             .count = (uint32_t)knn->queries_count,
+                             .groups = gsc__gpu_blocks(knn->queries_count, GSC__KNN_LEAF),
+                             .sorted = s->sorted,
+                             .boxes = s->boxes,
+                             .levels = s->tree.levels,
+                             .leaves = s->tree.leaves,
+                             .k = knn->k,
+                             .lists = s->lists,
+                             .indices = knn->indices,
+                             .indices64 = knn->indices64,
+                             .distances2 = knn->distances2,
+                             .mean2 = knn->mean2};
+    memcpy(args.level_start, s->tree.start, sizeof args.level_start);
+    const uint32_t blocks = gsc__gpu_blocks(args.groups, WARPS);
+    if (knn->k <= SHORT) return LAUNCH(knn_3, call, blocks, args);
+    if (knn->k <= MEDIUM) return LAUNCH(knn_8, call, blocks, args);
+    return LAUNCH(knn_any, call, s->list_warps / WARPS, args);
 }
 
 gsc_status gsc__gpu_knn(const gsc__call *call, const gsc__knn *knn) {
-    gsc_context *context = call->context;
-    void *stream = call->stream;
-    const scratch_plan plan = plan_scratch(context, knn);
+    knn_scratch scratch;
+    carve_scratch(knn->scratch, call, knn, &scratch);
     if (knn->queries_count == 0) return GSC_OK;
-    if (knn->queries) {
-        GSC__TRY(order_points(context, knn, &plan, knn->queries, knn->queries_count,
-                              plan.query_cells, plan.query_values, plan.query_other_values,
-                              stream));
-    }
+    if (knn->queries) GSC__TRY(order_points(call, &scratch, &scratch.queries));
     if (knn->points_count > 0) {
-        GSC__TRY(order_points(context, knn, &plan, knn->points, knn->points_count, plan.cells,
-                              plan.values, plan.other_values, stream));
-        GSC__TRY(build_tree(context, knn, &plan, stream));
+        GSC__TRY(order_points(call, &scratch, &scratch.points));
+        GSC__TRY(build_tree(call, &scratch));
     }
-    return run_search(context, knn, &plan, stream);
+    return run_search(call, knn, &scratch);
 }

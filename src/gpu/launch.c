@@ -1,36 +1,48 @@
 #include "launch.h"
 
-#include "../../cuda/kernels.h"
 #include "gpu.h"
 
-static const char *const kernel_names[] = {
-#define NAME(file, name, args, block) #name,
-    GSC__GPU_KERNELS(NAME)
-#undef NAME
+static const struct {
+    const char *name;
+    size_t args_bytes;
+    uint32_t block;
+} kernels[] = {
+#define KERNEL(file, name, args, block) {#name, sizeof(gsc_k_##args), block},
+    GSC__GPU_KERNELS(KERNEL)
+#undef KERNEL
 };
+
+static const gsc__driver *driver_of(const gsc__call *call) {
+    return gsc__gpu_of(call->context)->device.driver;
+}
 
 static gsc__cu_pointer device_pointer(const void *data) {
     return (gsc__cu_pointer)(uintptr_t)data;
 }
 
+static gsc_status is_captured(const gsc__call *call, bool *captured) {
+    int capture = GSC__CU_CAPTURE_NONE;
+    GSC__DRIVER_TRY(driver_of(call), call->function, cuStreamIsCapturing, call->stream, &capture);
+    *captured = capture != GSC__CU_CAPTURE_NONE;
+    return GSC_OK;
+}
+
 /* ------------------------------------------------------------------- kernels */
 
 /* A captured stream cannot be waited for. */
-static gsc_status sync_check(const gsc__driver *driver, enum gsc__gpu_kernel kernel, uint32_t grid,
-                             uint32_t block, void *stream, const char *function) {
-    int capture = GSC__CU_CAPTURE_NONE;
-    GSC__DRIVER_TRY(driver, function, cuStreamIsCapturing, stream, &capture);
-    if (capture != GSC__CU_CAPTURE_NONE) return GSC_OK;
-    gsc__cu_result result = driver->cuStreamSynchronize(stream);
+static gsc_status sync_check(const gsc__call *call, enum gsc__gpu_kernel kernel, uint32_t grid) {
+    bool captured;
+    GSC__TRY(is_captured(call, &captured));
+    if (captured) return GSC_OK;
+    gsc__cu_result result = driver_of(call)->cuStreamSynchronize(call->stream);
     if (result == GSC__CU_OK) return GSC_OK;
-    return gsc__driver_fail(driver, result, "%s: kernel %s, %u blocks of %u threads", function,
-                            kernel_names[kernel], grid, block);
+    return gsc__driver_fail(driver_of(call), result, "%s: kernel %s, %u blocks of %u threads",
+                            call->function, kernels[kernel].name, grid, kernels[kernel].block);
 }
 
-/* Whether this launch may overlap the end of the kernel before it on the stream.  Kernels
- * wait for that by themselves, see gsc__begin_kernel, so that only the time in which a
- * launch reaches the multiprocessors is saved.  Not in a graph, which older drivers do not
- * capture such launches into. */
+/* Whether this launch may overlap the end of the kernel before it on the stream.  Kernels wait for
+ * that one themselves, see gsc__begin_kernel: the overlap hides the time that a launch takes to
+ * reach the multiprocessors.  Older drivers do not capture such launches into a graph. */
 static bool may_overlap(const gsc__gpu *gpu, void *stream) {
     int capture = GSC__CU_CAPTURE_NONE;
     if (gpu->device.major < 9) return false;
@@ -38,55 +50,45 @@ static bool may_overlap(const gsc__gpu *gpu, void *stream) {
            capture == GSC__CU_CAPTURE_NONE;
 }
 
-/* As a buffer and not as an array of parameters, so that its size goes along: the tests'
- * driver keeps a copy. */
-gsc_status gsc__gpu_launch(gsc_context *context, enum gsc__gpu_kernel kernel, uint32_t grid,
-                           uint32_t block, const void *args, size_t args_bytes, void *stream,
-                           const char *function) {
-    const gsc__gpu *gpu = gsc__gpu_of(context);
+/* The arguments go as a buffer and not as an array of parameters, since a buffer has a size: the
+ * mock driver of the tests copies it. */
+gsc_status gsc__gpu_launch(const gsc__call *call, enum gsc__gpu_kernel kernel, uint32_t grid,
+                           const void *args) {
+    const gsc__gpu *gpu = gsc__gpu_of(call->context);
     const gsc__driver *driver = gpu->device.driver;
+    size_t args_bytes = kernels[kernel].args_bytes;
     if (grid == 0) return GSC_OK;
     void *extra[] = {GSC__CU_LAUNCH_BUFFER, (void *)(uintptr_t)args, GSC__CU_LAUNCH_BUFFER_SIZE,
                      &args_bytes, GSC__CU_LAUNCH_END};
     static const gsc__cu_launch_attribute early = {.id = GSC__CU_LAUNCH_BEFORE_END,
                                                    .value = {.flag = 1}};
-    const bool overlaps = may_overlap(gpu, stream);
+    const bool overlaps = may_overlap(gpu, call->stream);
     const gsc__cu_launch_config config = {.grid = {grid, 1, 1},
-                                          .block = {block, 1, 1},
-                                          .stream = stream,
+                                          .block = {kernels[kernel].block, 1, 1},
+                                          .stream = call->stream,
                                           .attributes = overlaps ? &early : NULL,
                                           .attribute_count = overlaps};
     gsc__cu_result result = driver->cuLaunchKernelEx(&config, gpu->functions[kernel], NULL, extra);
     if (result != GSC__CU_OK) {
         return gsc__driver_fail(driver, result, "%s: launch of kernel %s, %u blocks of %u threads",
-                                function, kernel_names[kernel], grid, block);
+                                call->function, kernels[kernel].name, grid, kernels[kernel].block);
     }
-    if (!(context->flags & GSC_CONTEXT_SYNC_CHECK)) return GSC_OK;
-    return sync_check(driver, kernel, grid, block, stream, function);
+    if (!(call->context->flags & GSC_CONTEXT_SYNC_CHECK)) return GSC_OK;
+    return sync_check(call, kernel, grid);
 }
 
 /* -------------------------------------------------------------------- memory */
 
-gsc_status gsc__gpu_memset(gsc_context *context, void *data, uint8_t value, size_t bytes,
-                           void *stream, const char *function) {
+gsc_status gsc__gpu_clear(const gsc__call *call, void *data, size_t bytes) {
     if (bytes == 0) return GSC_OK;
-    GSC__DRIVER_TRY(gsc__gpu_of(context)->device.driver, function, cuMemsetD8Async,
-                    device_pointer(data), value, bytes, stream);
+    GSC__DRIVER_TRY(driver_of(call), call->function, cuMemsetD8Async, device_pointer(data), 0,
+                    bytes, call->stream);
     return GSC_OK;
 }
 
-gsc_status gsc__gpu_copy(gsc_context *context, void *to, const void *from, size_t bytes,
-                         void *stream, const char *function) {
-    if (bytes == 0) return GSC_OK;
-    GSC__DRIVER_TRY(gsc__gpu_of(context)->device.driver, function, cuMemcpyDtoDAsync,
-                    device_pointer(to), device_pointer(from), bytes, stream);
-    return GSC_OK;
-}
-
-/* By kernel parameters: a copy from pinned memory would read it after the call, and a
- * captured one at every replay. */
-gsc_status gsc__gpu_write(gsc_context *context, float *to, const float *host, size_t count,
-                          void *stream, const char *function) {
+/* The values are kernel parameters: a copy from pinned memory would read it after the call, and a
+ * captured copy at every replay. */
+gsc_status gsc__gpu_write(const gsc__call *call, float *to, const float *host, size_t count) {
     gsc_k_write args;
     memset(&args, 0, sizeof args);
     for (size_t done = 0; done < count; done += GSC__WRITE_FLOATS) {
@@ -94,8 +96,7 @@ gsc_status gsc__gpu_write(gsc_context *context, float *to, const float *host, si
         args.count = (uint32_t)(left < GSC__WRITE_FLOATS ? left : GSC__WRITE_FLOATS);
         args.to = to + done;
         memcpy(args.values, host + done, args.count * sizeof *host);
-        GSC__TRY(gsc__gpu_launch(context, GSC__KERNEL_write, 1, GSC__WRITE_BLOCK, &args,
-                                 sizeof args, stream, function));
+        GSC__TRY(LAUNCH(write, call, 1, args));
     }
     return GSC_OK;
 }
@@ -112,63 +113,57 @@ static char *take_slot(gsc__gpu_staging *staging, int *slot) {
     return NULL;
 }
 
-static gsc_status copy_and_wait(const gsc__driver *driver, char *host, const char *from,
-                                size_t bytes, size_t stride, int count, void *stream,
-                                const char *function) {
-    for (int i = 0; i < count; ++i)
-        GSC__DRIVER_TRY(driver, function, cuMemcpyDtoHAsync, host + (size_t)i * bytes,
-                        device_pointer(from + (size_t)i * stride), bytes, stream);
-    GSC__DRIVER_TRY(driver, function, cuStreamSynchronize, stream);
+static gsc_status copy_and_wait(const gsc__call *call, char *host, const gsc__gpu_rows *rows) {
+    for (int i = 0; i < rows->count; ++i) {
+        const char *from = (const char *)rows->data + (size_t)i * rows->stride;
+        GSC__DRIVER_TRY(driver_of(call), call->function, cuMemcpyDtoHAsync,
+                        host + (size_t)i * rows->bytes, device_pointer(from), rows->bytes,
+                        call->stream);
+    }
+    GSC__DRIVER_TRY(driver_of(call), call->function, cuStreamSynchronize, call->stream);
     return GSC_OK;
 }
 
-static gsc_status refuse_capture(const gsc__driver *driver, void *stream, const char *function) {
-    int capture = GSC__CU_CAPTURE_NONE;
-    GSC__DRIVER_TRY(driver, function, cuStreamIsCapturing, stream, &capture);
-    if (capture == GSC__CU_CAPTURE_NONE) return GSC_OK;
+static gsc_status refuse_capture(const gsc__call *call) {
+    bool captured;
+    GSC__TRY(is_captured(call, &captured));
+    if (!captured) return GSC_OK;
     return gsc__fail(GSC_ERROR_UNSUPPORTED,
                      "%s: this call waits for the stream, but the stream is being captured; "
                      "see the header for how to call without waiting",
-                     function);
+                     call->function);
 }
 
-/* A copy to pageable memory costs the driver a round of its own staging, hence the slots. */
-gsc_status gsc__gpu_read_rows(gsc_context *context, void *host, const void *from, size_t bytes,
-                              size_t stride, int count, void *stream, const char *function) {
-    gsc__gpu *gpu = gsc__gpu_of(context);
-    const gsc__driver *driver = gpu->device.driver;
-    const size_t all = bytes * (size_t)count;
+/* The driver stages copies to pageable memory itself, and more slowly: hence the slots. */
+gsc_status gsc__gpu_read(const gsc__call *call, void *host, const gsc__gpu_rows *rows) {
+    gsc__gpu_staging *staging = &gsc__gpu_of(call->context)->staging;
+    const size_t bytes = rows->bytes * (size_t)rows->count;
     int slot = 0;
-    if (all == 0) return GSC_OK;
-    GSC__TRY(refuse_capture(driver, stream, function));
-    char *pinned = all <= GSC__STAGING_BYTES ? take_slot(&gpu->staging, &slot) : NULL;
-    if (!pinned) return copy_and_wait(driver, host, from, bytes, stride, count, stream, function);
-    gsc_status status = copy_and_wait(driver, pinned, from, bytes, stride, count, stream, function);
-    if (status == GSC_OK) memcpy(host, pinned, all);
-    atomic_store(&gpu->staging.taken[slot], false);
+    if (bytes == 0) return GSC_OK;
+    GSC__TRY(refuse_capture(call));
+    char *pinned = bytes <= GSC__STAGING_BYTES ? take_slot(staging, &slot) : NULL;
+    if (!pinned) return copy_and_wait(call, host, rows);
+    gsc_status status = copy_and_wait(call, pinned, rows);
+    if (status == GSC_OK) memcpy(host, pinned, bytes);
+    atomic_store(&staging->taken[slot], false);
     return status;
-}
-
-gsc_status gsc__gpu_read(gsc_context *context, void *host, const void *from, size_t bytes,
-                         void *stream, const char *function) {
-    return gsc__gpu_read_rows(context, host, from, bytes, bytes, 1, stream, function);
 }
 
 /* -------------------------------------------------------------------- report */
 
-gsc_status gsc__gpu_report_begin(gsc_context *context, gsc__gpu_report *report, size_t bytes,
-                                 int count, void *stream, const char *function) {
-    gsc__gpu *gpu = gsc__gpu_of(context);
+gsc_status gsc__gpu_report_begin(const gsc__call *call, gsc__gpu_report *report, size_t bytes,
+                                 int count) {
     const size_t all = bytes * (size_t)count;
     *report = (gsc__gpu_report){.count = count, .bytes = bytes};
-    GSC__TRY(refuse_capture(gpu->device.driver, stream, function));
-    if (all <= GSC__STAGING_BYTES) report->data = take_slot(&gpu->staging, &report->slot);
+    GSC__TRY(refuse_capture(call));
+    if (all <= GSC__STAGING_BYTES)
+        report->data = take_slot(&gsc__gpu_of(call->context)->staging, &report->slot);
     if (report->data) memset(report->data, 0, all);
     return GSC_OK;
 }
 
-/* For about 20 us at most.  Each row by itself: the order in which rows of different kernels
- * become visible is not relied on. */
+/* Looks for about 20 us at most, at each row by itself: rows of different kernels may become
+ * visible in any order. */
 static bool is_reported(const gsc__gpu_report *report) {
     const char *rows = report->data;
     int found = 0;
@@ -184,14 +179,13 @@ static bool is_reported(const gsc__gpu_report *report) {
     return false;
 }
 
-bool gsc__gpu_report_end(gsc_context *context, gsc__gpu_report *report, void *host, void *stream) {
-    gsc__gpu *gpu = gsc__gpu_of(context);
+bool gsc__gpu_report_end(const gsc__call *call, gsc__gpu_report *report, void *host) {
     bool found, ended = false;
     if (!report->data) return false;
-    /* Once more when it has ended: the report may have come in between. */
+    /* Looks again once the stream has ended: the report may have come in between. */
     while (!(found = is_reported(report)) && !ended)
-        ended = gpu->device.driver->cuStreamQuery(stream) != GSC__CU_NOT_READY;
+        ended = driver_of(call)->cuStreamQuery(call->stream) != GSC__CU_NOT_READY;
     if (found) memcpy(host, report->data, report->bytes * (size_t)report->count);
-    atomic_store(&gpu->staging.taken[report->slot], false);
+    atomic_store(&gsc__gpu_of(call->context)->staging.taken[report->slot], false);
     return found;
 }

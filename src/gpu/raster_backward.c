@@ -1,72 +1,69 @@
+/* The backward step. */
 #include "adam.h"
-#include "raster_sums.h"
+#include "sums.h"
 #include "tile_lists.h"
 
 #include <math.h>
-#include <string.h>
 
-#define LAUNCH(name, grid, block, args)                                                      \
-    gsc__gpu_launch(context, GSC__KERNEL_##name, grid, block, &(args), sizeof(args), stream, \
-                    function)
-
-static const char function[] = "raster_backward";
-
-static gsc_status clear(gsc_context *context, float *gradient, int64_t count, void *stream) {
-    if (!gradient || count == 0) return GSC_OK;
-    return gsc__gpu_memset(context, gradient, 0, (size_t)count * sizeof(float), stream, function);
+static gsc_status clear(const gsc__call *call, float *gradient, int64_t count) {
+    if (!gradient) return GSC_OK;
+    return gsc__gpu_clear(call, gradient, (size_t)count * sizeof *gradient);
 }
 
-/* What is added to from the start; the others are stored by project_backward. */
-static gsc_status clear_grads(gsc_context *context, const gsc__raster *raster,
-                              const gsc__raster_grads *grads, void *stream) {
+/* What kernels only add to; project_backward stores the others. */
+static gsc_status clear_grads(const gsc__raster_call *call, const gsc__raster_grads *grads) {
+    const gsc__raster *raster = &call->raster;
     const int64_t n = raster->gaussians, cameras = raster->cameras;
     const int64_t color_sets = raster->colors_stride ? cameras : 1;
     const int64_t backgrounds = raster->background_stride ? cameras : 1;
     if (raster->channels != 3)
-        GSC__TRY(clear(context, grads->colors, n * raster->channels * color_sets, stream));
-    GSC__TRY(clear(context, grads->view, 16 * cameras, stream));
-    GSC__TRY(clear(context, grads->position, 3 * cameras, stream));
-    return clear(context, grads->background, raster->channels * backgrounds, stream);
+        GSC__TRY(clear(&call->call, grads->colors, n * raster->channels * color_sets));
+    GSC__TRY(clear(&call->call, grads->view, 16 * cameras));
+    GSC__TRY(clear(&call->call, grads->position, 3 * cameras));
+    return clear(&call->call, grads->background, raster->channels * backgrounds);
 }
 
-static const float *plane(const gsc__gpu_layout *layout, const float *gradient, int32_t index) {
-    return gradient ? gradient + index * layout->pixels : NULL;
+/* ------------------------------------------------------------ blend backward */
+
+static const float *plane(const gsc__gpu_pass *pass, const float *gradient) {
+    return gradient ? gradient + pass->camera * pass->layout.pixels : NULL;
 }
 
-static gsc_k_blend_backward
-blend_backward_args(const gsc__raster *raster, int32_t index, const gsc__raster_grads *grads,
-                    const gsc__gpu_layout *layout, const gsc__gpu_frame *frame,
-                    const gsc__gpu_tile_lists *lists, const gsc__gpu_sums *sums) {
-    const int64_t colors = index * raster->colors_stride;
-    gsc_k_blend_backward args = {
-        .frame = *frame,
-        .grid = layout->grid,
-        .lists = lists->values,
-        .capacity = lists->capacity,
-        .colors = raster->colors ? raster->colors + colors : NULL,
+static const float *color_grad(const gsc__gpu_pass *pass) {
+    const float *color = pass->grads->color;
+    return color ? color + pass->camera * pass->raster->channels * pass->layout.pixels : NULL;
+}
+
+static gsc_k_blend_backward blend_backward_args(const gsc__gpu_pass *pass,
+                                                const gsc__gpu_sums *sums) {
+    const gsc__raster *raster = pass->raster;
+    const gsc__raster_grads *grads = pass->grads;
+    return (gsc_k_blend_backward){
+        .frame = pass->frame,
+        .grid = pass->layout.grid,
+        .lists = pass->lists.values,
+        .capacity = pass->lists.capacity,
+        .colors = gsc__gpu_colors(pass),
         .channels = raster->channels,
         .pixel_last = (raster->flags & GSC_RASTER_PIXEL_LAST) != 0,
         .clamp_stops = !(raster->flags & GSC_RASTER_COMPAT_3DGS),
         .alpha_limit = raster->flags & GSC_RASTER_COMPAT_3DGS ? INFINITY : GSC__ALPHA_MAX,
-        .grad_color =
-            grads->color ? grads->color + index * raster->channels * layout->pixels : NULL,
-        .grad_alpha = plane(layout, grads->alpha, index),
-        .grad_depth = plane(layout, grads->depth, index),
-        .grad_inv_depth = plane(layout, grads->inv_depth, index),
+        .grad_color = color_grad(pass),
+        .grad_alpha = plane(pass, grads->alpha),
+        .grad_depth = plane(pass, grads->depth),
+        .grad_inv_depth = plane(pass, grads->inv_depth),
         .sums = sums->sums,
-        .grad_colors = grads->colors ? grads->colors + colors : NULL,
+        .grad_colors = grads->colors ? grads->colors + pass->camera * raster->colors_stride : NULL,
         .fixed = sums->fixed,
         .color_sums = grads->colors ? sums->color_sums : NULL,
         .color_fixed = sums->color_fixed,
         .color_width = sums->color_width};
-    return args;
 }
 
-/* How the sums come about: at once, or in two passes. */
-enum { FAST, LARGEST, FIXED };
+/* Sums are made at once, or reproducibly in two passes over the pixels. */
+enum sum_mode { FAST, LARGEST, FIXED };
 
-static enum gsc__gpu_kernel blend_backward_kernel(const gsc__raster *raster,
-                                                  const gsc__raster_grads *grads, int pass) {
+static enum gsc__gpu_kernel blend_backward_kernel(const gsc__gpu_pass *pass, enum sum_mode mode) {
     static const enum gsc__gpu_kernel kernels[4][3] = {
         {GSC__KERNEL_blend_backward, GSC__KERNEL_blend_backward_largest,
          GSC__KERNEL_blend_backward_fixed},
@@ -76,58 +73,71 @@ static enum gsc__gpu_kernel blend_backward_kernel(const gsc__raster *raster,
          GSC__KERNEL_blend_backward_all_fixed},
         {GSC__KERNEL_blend_backward_any, GSC__KERNEL_blend_backward_any_largest,
          GSC__KERNEL_blend_backward_any_fixed}};
-    if (raster->channels != 3) return kernels[3][pass];
-    if (grads->means2d_abs) return kernels[2][pass];
-    return kernels[grads->depth || grads->inv_depth ? 1 : 0][pass];
+    if (pass->raster->channels != 3) return kernels[3][mode];
+    if (pass->grads->means2d_abs) return kernels[2][mode];
+    return kernels[pass->grads->depth || pass->grads->inv_depth ? 1 : 0][mode];
 }
 
-static gsc_status blend_backward_bands(gsc_context *context, const gsc__raster *raster,
-                                       const gsc__raster_grads *grads,
-                                       const gsc__gpu_layout *layout, const gsc__gpu_frame *frame,
-                                       gsc__gpu_tile_lists *lists, int pass,
-                                       gsc_k_blend_backward *args, void *stream) {
-    const uint32_t area = (1u << layout->grid.shift_x) * (1u << layout->grid.shift_y);
-    const bool any = raster->channels != 3;
-    const uint32_t blocks =
-        any ? (uint32_t)layout->grid.tiles * (area / 256)
-            : gsc__gpu_blend_blocks(layout, gsc__gpu_of(context)->device.multiprocessors);
-    const enum gsc__gpu_kernel kernel = blend_backward_kernel(raster, grads, pass);
-    for (uint32_t round = 0; round < lists->rounds; ++round) {
-        if (lists->rounds > 1 || (!lists->stay && pass != FIXED))
-            GSC__TRY(gsc__gpu_lists_fill(context, layout, frame, lists, round, stream, function));
-        args->band = lists->bands + round;
-        GSC__TRY(gsc__gpu_launch(context, kernel, blocks, any ? 256 : GSC__BLEND_BLOCK, args,
-                                 sizeof *args, stream, function));
+static gsc_status blend_backward_bands(gsc__gpu_pass *pass, enum sum_mode mode,
+                                       gsc_k_blend_backward *args) {
+    const enum gsc__gpu_kernel kernel = blend_backward_kernel(pass, mode);
+    const uint32_t blocks = pass->raster->channels != 3
+                                ? gsc__gpu_blend_any_blocks(&pass->layout)
+                                : gsc__gpu_blend_blocks(&pass->layout, pass->multiprocessors);
+    for (uint32_t round = 0; round < pass->lists.rounds; ++round) {
+        if (pass->lists.rounds > 1 || (!pass->lists.stay && mode != FIXED))
+            GSC__TRY(gsc__gpu_lists_fill(pass, round));
+        args->band = pass->lists.bands + round;
+        GSC__TRY(gsc__gpu_launch(pass->call, kernel, blocks, args));
     }
     return GSC_OK;
 }
 
-static gsc_status blend_backward(gsc_context *context, const gsc__raster *raster,
-                                 const gsc__raster_grads *grads, const gsc__gpu_layout *layout,
-                                 const gsc__gpu_frame *frame, gsc__gpu_tile_lists *lists,
-                                 const gsc__gpu_sums *sums, gsc_k_blend_backward *args,
-                                 void *stream) {
-    if (!sums->fixed)
-        return blend_backward_bands(context, raster, grads, layout, frame, lists, FAST, args,
-                                    stream);
-    GSC__TRY(
-        blend_backward_bands(context, raster, grads, layout, frame, lists, LARGEST, args, stream));
-    GSC__TRY(
-        blend_backward_bands(context, raster, grads, layout, frame, lists, FIXED, args, stream));
-    return gsc__gpu_sums_finish(context, raster, frame, sums, args->grad_colors, stream, function);
+static gsc_status sum_pixels(gsc__gpu_pass *pass, const gsc__gpu_sums *sums) {
+    gsc_k_blend_backward args = blend_backward_args(pass, sums);
+    GSC__TRY(gsc__gpu_background(pass, &args.background));
+    if (!sums->fixed) return blend_backward_bands(pass, FAST, &args);
+    GSC__TRY(blend_backward_bands(pass, LARGEST, &args));
+    GSC__TRY(blend_backward_bands(pass, FIXED, &args));
+    return gsc__gpu_sums_finish(pass, sums, args.grad_colors);
 }
 
-/* The gradients that project_backward writes for camera `index`, in one list. */
-static void list_gradients(const gsc__raster *raster, int32_t index, const gsc__raster_grads *grads,
-                           gsc_k_project_backward *args) {
-    const int64_t n = raster->gaussians;
+/* Makes the lists again, with work space behind the sums if it fits there. */
+static gsc_status sum_pixels_of_new_lists(gsc__gpu_pass *pass, const gsc__gpu_sums *sums) {
+    const gsc__call *call = pass->call;
+    const size_t needed = gsc__gpu_lists_scratch_bytes(&pass->layout, pass->lists.capacity);
+    void *own = NULL, *scratch = (unsigned char *)pass->buffers->scratch + sums->bytes;
+    if (needed > pass->buffers->scratch_bytes - sums->bytes) {
+        GSC__TRY(gsc__context_alloc(call->context, needed, call->function, call->stream, &own));
+        scratch = own;
+    }
+    gsc__gpu_lists_work_space(pass, scratch);
+    const gsc_k_plan_bands plan = gsc__gpu_plan_args(pass, NULL);
+    gsc_status status = gsc__gpu_lists_plan(pass, &plan, false);
+    if (status == GSC_OK) status = sum_pixels(pass, sums);
+    gsc__context_release(call->context, own, needed, call->stream);
+    return status;
+}
+
+/* ---------------------------------------------------------- project backward */
+
+/* Floats of a Gaussian's coefficients in sh, of the degree in use. */
+static uint32_t used_harmonics(const gsc__raster *raster) {
+    const uint32_t side = (uint32_t)raster->sh_degree + 1;
+    return 3 * (side * side - (raster->sh_dc ? 1 : 0));
+}
+
+/* The gradients that project_backward writes, in one list. */
+static void list_gradients(const gsc__gpu_pass *pass, gsc_k_project_backward *args) {
+    const gsc__raster *raster = pass->raster;
+    const gsc__raster_grads *grads = pass->grads;
+    const int64_t index = pass->camera, n = raster->gaussians;
     const bool store = !(raster->flags & GSC_RASTER_GRAD_ADD), first = store && index == 0;
     const bool colors = raster->channels == 3, own_colors = raster->colors_stride != 0;
     const uint32_t axes = (uint32_t)grads->means2d_axes;
     const uint32_t abs_axes = (uint32_t)grads->means2d_abs_axes;
-    const uint32_t split = raster->sh_dc ? 1 : 0, degree = (uint32_t)raster->sh_degree;
+    const uint32_t split = raster->sh_dc ? 1 : 0, used = used_harmonics(raster);
     const uint32_t rows = 3 * (uint32_t)raster->sh_coefficients;
-    const uint32_t used = 3 * ((degree + 1) * (degree + 1) - split);
     const gsc__gpu_gradient plain[GSC__GRADIENTS_MAX] = {
         {grads->means, 3, 3, GSC__RESULT_MEAN, first},
         {grads->opacities, 1, 1, GSC__RESULT_OPACITY, first},
@@ -150,25 +160,11 @@ static void list_gradients(const gsc__raster *raster, int32_t index, const gsc__
             args->sh_gradient[args->sh_gradients++] = harmonics[i];
 }
 
-static gsc_status camera_grad(gsc_context *context, const gsc__raster *raster, int32_t index,
-                              const gsc__raster_grads *grads, const gsc__gpu_frame *frame,
-                              const double *shares, uint32_t blocks, void *stream) {
-    const gsc_k_camera_grad args = {
-        .camera = frame->camera,
-        .shares = shares,
-        .blocks = blocks,
-        .row_major = (raster->flags & GSC_RASTER_VIEW_ROW_MAJOR) != 0,
-        .own_position = raster->position != NULL,
-        .grad_view = grads->view ? grads->view + 16 * (int64_t)index : NULL,
-        .grad_position = grads->position ? grads->position + 3 * (int64_t)index : NULL};
-    return LAUNCH(camera_grad, 1, GSC__CAMERA_GRAD_BLOCK, args);
-}
-
-/* The steps of grads, laid out as the gradients would be. */
-static void list_steps(const gsc__raster *raster, const gsc__raster_steps *steps,
-                       gsc_k_project_backward_step *args) {
-    const uint32_t split = raster->sh_dc ? 1 : 0, degree = (uint32_t)raster->sh_degree;
-    const uint32_t used = 3 * ((degree + 1) * (degree + 1) - split);
+/* The steps of Adam, laid out as the gradients would be. */
+static void list_steps(const gsc__gpu_pass *pass, gsc_k_project_backward_step *args) {
+    const gsc__raster *raster = pass->raster;
+    const gsc__raster_steps *steps = pass->grads->steps;
+    const uint32_t split = raster->sh_dc ? 1 : 0, used = used_harmonics(raster);
     const struct {
         uint32_t result, used;
         bool harmonics;
@@ -200,12 +196,12 @@ static void list_steps(const gsc__raster *raster, const gsc__raster_steps *steps
     }
 }
 
-static gsc_status project_backward(gsc_context *context, const gsc__raster *raster, int32_t index,
-                                   const gsc__raster_grads *grads, const gsc__gpu_frame *frame,
-                                   const float *sums, double *shares, void *stream) {
-    const uint32_t blocks = gsc__gpu_ceil_div(raster->gaussians, GSC__CHUNK);
+static gsc_status project_backward(const gsc__gpu_pass *pass, const gsc__gpu_sums *sums) {
+    const gsc__raster *raster = pass->raster;
+    const gsc__raster_grads *grads = pass->grads;
+    const uint32_t blocks = gsc__gpu_blocks(raster->gaussians, GSC__CHUNK);
     const bool camera = grads->view || grads->position;
-    gsc_k_project_backward args = {.frame = *frame,
+    gsc_k_project_backward args = {.frame = pass->frame,
                                    .gaussians = raster->gaussians,
                                    .scale_modifier = raster->scale_modifier,
                                    .sh_degree = raster->sh_degree,
@@ -222,114 +218,78 @@ static gsc_status project_backward(gsc_context *context, const gsc__raster *rast
                                    .log_scales = (raster->flags & GSC_RASTER_LOG_SCALES) != 0,
                                    .logit_opacities =
                                        (raster->flags & GSC_RASTER_LOGIT_OPACITIES) != 0,
-                                   .sums = sums,
-                                   .shares = camera ? shares : NULL};
-    list_gradients(raster, index, grads, &args);
+                                   .sums = sums->sums,
+                                   .shares = camera ? sums->shares : NULL};
+    list_gradients(pass, &args);
     gsc_k_project_backward_step step = {.project_backward = args};
-    if (grads->steps) list_steps(raster, grads->steps, &step);
-    if (step.steps)
-        GSC__TRY(LAUNCH(project_backward_step, blocks, GSC__PROJECT_BACKWARD_BLOCK, step));
-    else if (args.gradients || args.sh_gradients || camera)
-        GSC__TRY(LAUNCH(project_backward, blocks, GSC__PROJECT_BACKWARD_BLOCK, args));
-    if (!camera) return GSC_OK;
-    return camera_grad(context, raster, index, grads, frame, shares, blocks, stream);
+    if (grads->steps) list_steps(pass, &step);
+    if (step.steps) return LAUNCH(project_backward_step, pass->call, blocks, step);
+    if (!args.gradients && !args.sh_gradients && !camera) return GSC_OK;
+    return LAUNCH(project_backward, pass->call, blocks, args);
 }
 
-static gsc_status background(gsc_context *context, const gsc__raster *raster, int32_t index,
-                             const gsc__raster_grads *grads, const gsc__gpu_layout *layout,
-                             const gsc__gpu_frame *frame, void *stream) {
+static gsc_status camera_grad(const gsc__gpu_pass *pass, const gsc__gpu_sums *sums) {
+    const gsc__raster *raster = pass->raster;
+    const gsc__raster_grads *grads = pass->grads;
+    const gsc_k_camera_grad args = {
+        .camera = pass->frame.camera,
+        .shares = sums->shares,
+        .blocks = gsc__gpu_blocks(raster->gaussians, GSC__CHUNK),
+        .row_major = (raster->flags & GSC_RASTER_VIEW_ROW_MAJOR) != 0,
+        .own_position = raster->position != NULL,
+        .grad_view = grads->view ? grads->view + 16 * (int64_t)pass->camera : NULL,
+        .grad_position = grads->position ? grads->position + 3 * (int64_t)pass->camera : NULL};
+    if (!grads->view && !grads->position) return GSC_OK;
+    return LAUNCH(camera_grad, pass->call, 1, args);
+}
+
+static gsc_status background_grad(const gsc__gpu_pass *pass) {
+    const gsc__raster *raster = pass->raster;
+    const gsc__raster_grads *grads = pass->grads;
+    if (!grads->background || !grads->color) return GSC_OK;
     const gsc_k_background_grad args = {
-        .final_t = frame->final_t,
-        .grad_color = grads->color + index * raster->channels * layout->pixels,
-        .pixels = layout->pixels,
+        .final_t = pass->frame.final_t,
+        .grad_color = color_grad(pass),
+        .pixels = pass->layout.pixels,
         .channels = raster->channels,
         .pixel_last = (raster->flags & GSC_RASTER_PIXEL_LAST) != 0,
-        .grad_background = grads->background + index * raster->background_stride};
-    return LAUNCH(background_grad, (uint32_t)raster->channels, 1024, args);
+        .grad_background = grads->background + pass->camera * raster->background_stride};
+    return LAUNCH(background_grad, pass->call, (uint32_t)raster->channels, args);
 }
 
-/* Work space for lists that are made again: behind the sums if there is room, else *own. */
-static gsc_status plan_lists(gsc_context *context, const gsc__raster_buffers *buffers,
-                             const gsc__gpu_layout *layout, const gsc__gpu_frame *frame,
-                             size_t taken, gsc__gpu_tile_lists *lists, void **own,
-                             size_t *own_bytes, void *stream) {
-    const size_t needed = gsc__gpu_lists_scratch_bytes(layout, lists->capacity);
-    void *scratch = (unsigned char *)buffers->scratch + taken;
-    if (needed > buffers->scratch_bytes - taken) {
-        *own_bytes = needed;
-        GSC__TRY(
-            gsc__context_alloc(context, needed, "raster_backward: lists of bands", stream, own));
-        scratch = *own;
-    }
-    gsc__gpu_lists_work_space(layout, scratch, lists);
-    const gsc_k_plan_bands plan = gsc__gpu_plan_args(layout, frame, lists, NULL, false);
-    return gsc__gpu_lists_plan(context, layout, frame, lists, &plan, false, stream, function);
-}
+/* ------------------------------------------------------------------ backward */
 
-static gsc_status blend_backward_frame(gsc_context *context, const gsc__raster *raster,
-                                       int32_t index, const gsc__raster_buffers *buffers,
-                                       const gsc_raster_info *info, const gsc__raster_grads *grads,
-                                       const gsc__gpu_layout *layout, const gsc__gpu_frame *frame,
-                                       const gsc__gpu_sums *sums, void *stream) {
-    gsc__gpu_tile_lists lists;
-    void *own = NULL;
-    size_t own_bytes = 0;
-    GSC__TRY(gsc__gpu_lists_begin(layout, index, frame, buffers, info, &lists, function));
-    gsc_status status = GSC_OK;
-    if (!lists.stay)
-        status = plan_lists(context, buffers, layout, frame, sums->bytes, &lists, &own, &own_bytes,
-                            stream);
-    gsc_k_blend_backward args =
-        blend_backward_args(raster, index, grads, layout, frame, &lists, sums);
-    if (status == GSC_OK)
-        status = gsc__gpu_background(context, raster, index, layout, buffers->state, stream,
-                                     function, &args.background);
-    if (status == GSC_OK)
-        status = blend_backward(context, raster, grads, layout, frame, &lists, sums, &args, stream);
-    gsc__context_release(context, own, own_bytes, stream);
-    return status;
-}
-
-static gsc_status backward_frame(gsc_context *context, const gsc__raster *raster, int32_t index,
-                                 const gsc__raster_buffers *buffers, const gsc_raster_info *info,
-                                 const gsc__raster_grads *grads, const gsc__gpu_layout *layout,
-                                 void *stream) {
-    gsc__gpu_frame frame;
-    gsc__gpu_frame_open(layout, buffers, index, &frame);
-    const gsc__gpu_sums sums = gsc__gpu_sums_layout(raster, layout, buffers->scratch);
+static gsc_status backward_frame(gsc__gpu_pass *pass) {
+    const gsc__raster_buffers *buffers = pass->buffers;
+    const gsc__gpu_sums sums = gsc__gpu_sums_carve(pass->raster, &pass->layout, buffers->scratch);
     if (sums.bytes > buffers->scratch_bytes)
         return gsc__fail(GSC_ERROR_BUFFER_TOO_SMALL,
-                         "raster_backward: scratch has %zu bytes, expected at least %zu",
+                         "%s: scratch has %zu bytes, expected at least %zu", pass->call->function,
                          buffers->scratch_bytes, sums.bytes);
-    GSC__TRY(gsc__gpu_sums_clear(context, &frame, &sums, stream, function));
-    GSC__TRY(blend_backward_frame(context, raster, index, buffers, info, grads, layout, &frame,
-                                  &sums, stream));
-    GSC__TRY(
-        project_backward(context, raster, index, grads, &frame, sums.sums, sums.shares, stream));
-    if (!grads->background || !grads->color) return GSC_OK;
-    return background(context, raster, index, grads, layout, &frame, stream);
+    GSC__TRY(gsc__gpu_sums_clear(pass, &sums));
+    GSC__TRY(gsc__gpu_lists_begin(pass));
+    GSC__TRY(pass->lists.stay ? sum_pixels(pass, &sums) : sum_pixels_of_new_lists(pass, &sums));
+    GSC__TRY(project_backward(pass, &sums));
+    GSC__TRY(camera_grad(pass, &sums));
+    return background_grad(pass);
 }
 
 gsc_status gsc__gpu_raster_backward(const gsc__raster_call *call, const gsc_raster_info *info,
                                     const gsc__raster_grads *grads) {
-    gsc_context *context = call->call.context;
-    const gsc__raster *raster = &call->raster;
-    const gsc__raster_buffers *buffers = &call->buffers;
-    void *stream = call->call.stream;
-    gsc__gpu_layout layout;
-    gsc__gpu_layout_plan(raster, info->visible, &layout);
-    if (info->layout != layout.hash)
-        return gsc__fail(GSC_ERROR_STATE,
-                         "raster_backward: info has layout %016llx, these args make %016llx",
-                         (unsigned long long)info->layout, (unsigned long long)layout.hash);
-    if (buffers->intersections_bytes < layout.lists)
+    gsc__gpu_pass pass = gsc__gpu_pass_begin(call, info);
+    pass.grads = grads;
+    if (info->layout != pass.layout.hash)
+        return gsc__fail(GSC_ERROR_STATE, "%s: info has layout %016llx, expected %016llx",
+                         call->call.function, (unsigned long long)info->layout,
+                         (unsigned long long)pass.layout.hash);
+    if (call->buffers.intersections_bytes < pass.layout.lists)
         return gsc__fail(GSC_ERROR_BUFFER_TOO_SMALL,
-                         "raster_backward: intersections has %zu bytes, the visible Gaussians "
-                         "alone take %zu",
-                         buffers->intersections_bytes, layout.lists);
-    if (!(raster->flags & GSC_RASTER_GRAD_ADD))
-        GSC__TRY(clear_grads(context, raster, grads, stream));
-    for (int32_t c = 0; c < raster->cameras; ++c)
-        GSC__TRY(backward_frame(context, raster, c, buffers, info, grads, &layout, stream));
+                         "%s: intersections has %zu bytes, the visible Gaussians alone take %zu",
+                         call->call.function, call->buffers.intersections_bytes, pass.layout.lists);
+    if (!(call->raster.flags & GSC_RASTER_GRAD_ADD)) GSC__TRY(clear_grads(call, grads));
+    for (int32_t c = 0; c < call->raster.cameras; ++c) {
+        gsc__gpu_pass_open(&pass, c);
+        GSC__TRY(backward_frame(&pass));
+    }
     return GSC_OK;
 }

@@ -1,79 +1,16 @@
 #include "raster_state.h"
 
-#include <string.h>
-
-/* Tiles of 32x16 pixels, or 16x16 where Gaussians outnumber pixels and so are small: within
- * a few percent of the best choice for every scene measured, see docs/performance.md.  In
- * compat they are the original's tiles: blending asks for the ellipse alone, so that it is
- * the lists that keep a splat out of tiles that the original does not draw it in. */
+/* Tiles of 32x16 pixels, or 16x16 where Gaussians outnumber pixels and so are small: within a few
+ * percent of the best choice for every scene measured, see docs/lab/cuda.md.  In compat they are
+ * the original's tiles: blending only tests the ellipse, so the lists have to keep a splat out of
+ * tiles that the original does not draw it in. */
 static int32_t shift_x_of(const gsc__raster *raster) {
     if (raster->flags & GSC_RASTER_COMPAT_3DGS) return 4;
     return raster->gaussians > (int64_t)raster->width * raster->height ? 4 : 5;
 }
 #define SHIFT_Y 4
 
-void *gsc__gpu_take(gsc__gpu_cut *cut, size_t bytes) {
-    void *here = cut->base ? cut->base + cut->at : NULL;
-    cut->at += gsc__aligned_bytes(bytes);
-    return here;
-}
-
-/* Of a group: so that records, which reads both for a chunk, finds about as many words of groups
- * before it as of marks in its group. */
-static uint32_t group_shift_of(size_t chunks) {
-    uint32_t shift = 5;
-    while (chunks >> shift > (size_t)(GSC__CHUNK / 32) << shift) ++shift;
-    return shift;
-}
-
-static void plan_state(const gsc__raster *raster, gsc__gpu_layout *layout) {
-    const size_t chunks = gsc__gpu_ceil_div(raster->gaussians, GSC__CHUNK);
-    layout->group_shift = group_shift_of(chunks);
-    layout->group_count = gsc__gpu_ceil_div((int64_t)chunks, INT64_C(1) << layout->group_shift);
-    gsc__gpu_cut cut = {NULL, 0};
-    gsc__gpu_take(&cut, sizeof(gsc__gpu_header));
-    layout->camera = cut.at;
-    gsc__gpu_take(&cut, sizeof(gsc__camera));
-    layout->background = cut.at;
-    gsc__gpu_take(&cut, (size_t)raster->channels * sizeof(float));
-    layout->seen = cut.at;
-    gsc__gpu_take(&cut, chunks * (GSC__CHUNK / 32) * sizeof(uint32_t));
-    layout->groups = cut.at;
-    gsc__gpu_take(&cut, layout->group_count * sizeof(uint32_t));
-    layout->offsets = cut.at;
-    gsc__gpu_take(&cut, ((size_t)layout->grid.tiles + 1) * sizeof(uint64_t));
-    layout->firsts = cut.at;
-    gsc__gpu_take(&cut, layout->keeps ? (chunks + 1) * sizeof(uint32_t) : 0);
-    layout->final_t = cut.at;
-    gsc__gpu_take(&cut, layout->keeps ? (size_t)layout->pixels * sizeof(float) : 0);
-    layout->walked = cut.at;
-    gsc__gpu_take(&cut, layout->keeps ? (size_t)layout->pixels * sizeof(uint32_t) : 0);
-    layout->camera_bytes = cut.at;
-    layout->bytes = cut.at * (size_t)raster->cameras;
-}
-
-static void plan_records(const gsc__raster *raster, int64_t visible, gsc__gpu_layout *layout) {
-    gsc__gpu_cut cut = {NULL, 0};
-    layout->record_capacity =
-        visible > 0 && visible < raster->gaussians ? visible : raster->gaussians;
-    const size_t room = (size_t)layout->record_capacity;
-    gsc__gpu_take(&cut, room * sizeof(gsc__gpu_record));
-    layout->depths = cut.at;
-    gsc__gpu_take(&cut, room * sizeof(float));
-    layout->order = cut.at;
-    gsc__gpu_take(&cut, room * sizeof(uint32_t));
-    layout->unclamped = cut.at;
-    gsc__gpu_take(&cut, layout->keeps ? room : 0);
-    layout->band = cut.at;
-    gsc__gpu_take(&cut, sizeof(gsc__gpu_band));
-    layout->tile_order = cut.at;
-    gsc__gpu_take(&cut, ((size_t)layout->grid.tiles + 1) * sizeof(uint32_t));
-    layout->part_bytes = cut.at;
-    layout->lists = cut.at * (size_t)raster->cameras;
-}
-
-void gsc__gpu_layout_plan(const gsc__raster *raster, int64_t visible, gsc__gpu_layout *layout) {
-    gsc__gpu_grid *grid = &layout->grid;
+static void plan_grid(const gsc__raster *raster, gsc__gpu_grid *grid) {
     grid->width = raster->width;
     grid->height = raster->height;
     grid->shift_x = shift_x_of(raster);
@@ -81,13 +18,60 @@ void gsc__gpu_layout_plan(const gsc__raster *raster, int64_t visible, gsc__gpu_l
     grid->tiles_x = (raster->width + (1 << grid->shift_x) - 1) >> grid->shift_x;
     grid->tiles_y = (raster->height + (1 << SHIFT_Y) - 1) >> SHIFT_Y;
     grid->tiles = grid->tiles_x * grid->tiles_y;
+}
+
+/* So large that the records kernel, which reads both for a chunk, finds about as many words of
+ * groups before its own as of marks in its own. */
+static uint32_t group_shift_of(size_t chunks) {
+    uint32_t shift = 5;
+    while (chunks >> shift > (size_t)(GSC__CHUNK / 32) << shift) ++shift;
+    return shift;
+}
+
+static void plan_state(gsc__gpu_layout *layout, int32_t channels) {
+    const size_t chunks = gsc__gpu_blocks(layout->gaussians, GSC__CHUNK);
+    const size_t kept_chunks = layout->keeps ? chunks + 1 : 0;
+    const size_t kept_pixels = layout->keeps ? (size_t)layout->pixels : 0;
+    gsc__carver carver = {0};
+    layout->group_shift = group_shift_of(chunks);
+    layout->group_count = gsc__gpu_blocks((int64_t)chunks, INT64_C(1) << layout->group_shift);
+    gsc__carve_at(&carver, 1, sizeof(gsc__gpu_header));
+    layout->camera = gsc__carve_at(&carver, 1, sizeof(gsc__camera));
+    layout->background = gsc__carve_at(&carver, (size_t)channels, sizeof(float));
+    layout->seen = gsc__carve_at(&carver, chunks * (GSC__CHUNK / 32), sizeof(uint32_t));
+    layout->groups = gsc__carve_at(&carver, layout->group_count, sizeof(uint32_t));
+    layout->offsets = gsc__carve_at(&carver, (size_t)layout->grid.tiles + 1, sizeof(uint64_t));
+    layout->firsts = gsc__carve_at(&carver, kept_chunks, sizeof(uint32_t));
+    layout->final_t = gsc__carve_at(&carver, kept_pixels, sizeof(float));
+    layout->walked = gsc__carve_at(&carver, kept_pixels, sizeof(uint32_t));
+    layout->camera_bytes = carver.at;
+    layout->bytes = carver.at * (size_t)layout->cameras;
+}
+
+static void plan_records(gsc__gpu_layout *layout) {
+    const size_t records = (size_t)layout->record_capacity;
+    gsc__carver carver = {0};
+    gsc__carve_at(&carver, records, sizeof(gsc__gpu_record));
+    layout->depths = gsc__carve_at(&carver, records, sizeof(float));
+    layout->order = gsc__carve_at(&carver, records, sizeof(uint32_t));
+    layout->unclamped = gsc__carve_at(&carver, layout->keeps ? records : 0, sizeof(uint8_t));
+    layout->band = gsc__carve_at(&carver, 1, sizeof(gsc__gpu_band));
+    layout->tile_order = gsc__carve_at(&carver, (size_t)layout->grid.tiles + 1, sizeof(uint32_t));
+    layout->part_bytes = carver.at;
+    layout->lists = carver.at * (size_t)layout->cameras;
+}
+
+void gsc__gpu_layout_plan(const gsc__raster *raster, int64_t visible, gsc__gpu_layout *layout) {
+    plan_grid(raster, &layout->grid);
     layout->gaussians = raster->gaussians;
     layout->cameras = raster->cameras;
     layout->pixels = (int64_t)raster->width * raster->height;
     layout->keeps = !(raster->flags & GSC_RASTER_FORWARD_ONLY);
     layout->list_slots = layout->keeps ? raster->cameras : 1;
-    plan_state(raster, layout);
-    plan_records(raster, visible, layout);
+    layout->record_capacity =
+        visible > 0 && visible < raster->gaussians ? visible : raster->gaussians;
+    plan_state(layout, raster->channels);
+    plan_records(layout);
     const uint64_t own[4] = {GSC__GPU_STATE_MAGIC, sizeof(gsc__gpu_record),
                              (uint64_t)layout->grid.shift_x << 8 | (uint64_t)layout->grid.shift_y,
                              layout->bytes};
@@ -97,84 +81,69 @@ void gsc__gpu_layout_plan(const gsc__raster *raster, int64_t visible, gsc__gpu_l
 void gsc__gpu_frame_open(const gsc__gpu_layout *layout, const gsc__raster_buffers *buffers,
                          int32_t camera, gsc__gpu_frame *frame) {
     unsigned char *base = (unsigned char *)buffers->state + (size_t)camera * layout->camera_bytes;
-    memset(frame, 0, sizeof *frame);
-    frame->gaussians = (uint32_t)layout->gaussians;
-    frame->header = (gsc__gpu_header *)(void *)base;
-    frame->camera = (gsc__camera *)(void *)(base + layout->camera);
-    frame->seen = (uint32_t *)(void *)(base + layout->seen);
-    frame->groups = (uint32_t *)(void *)(base + layout->groups);
-    frame->group_shift = layout->group_shift;
-    frame->offsets = (uint64_t *)(void *)(base + layout->offsets);
+    *frame = (gsc__gpu_frame){.gaussians = (uint32_t)layout->gaussians,
+                              .header = (void *)base,
+                              .camera = (void *)(base + layout->camera),
+                              .seen = (void *)(base + layout->seen),
+                              .groups = (void *)(base + layout->groups),
+                              .group_shift = layout->group_shift,
+                              .offsets = (void *)(base + layout->offsets)};
     if (layout->keeps) {
-        frame->firsts = (uint32_t *)(void *)(base + layout->firsts);
-        frame->final_t = (float *)(void *)(base + layout->final_t);
-        frame->walked = (uint32_t *)(void *)(base + layout->walked);
+        frame->firsts = (void *)(base + layout->firsts);
+        frame->final_t = (void *)(base + layout->final_t);
+        frame->walked = (void *)(base + layout->walked);
     }
     if (!buffers->intersections) return;
     base = (unsigned char *)buffers->intersections + (size_t)camera * layout->part_bytes;
     frame->record_capacity = (uint32_t)layout->record_capacity;
-    frame->records = (gsc__gpu_record *)(void *)base;
-    frame->depths = (float *)(void *)(base + layout->depths);
-    frame->order = (uint32_t *)(void *)(base + layout->order);
+    frame->records = (void *)base;
+    frame->depths = (void *)(base + layout->depths);
+    frame->order = (void *)(base + layout->order);
     if (layout->keeps) frame->unclamped = base + layout->unclamped;
-    frame->band = (gsc__gpu_band *)(void *)(base + layout->band);
-    frame->tile_order = (uint32_t *)(void *)(base + layout->tile_order);
+    frame->band = (void *)(base + layout->band);
+    frame->tile_order = (void *)(base + layout->tile_order);
 }
 
-gsc_status gsc__gpu_background(gsc_context *context, const gsc__raster *raster, int32_t index,
-                               const gsc__gpu_layout *layout, void *state, void *stream,
-                               const char *function, const float **background) {
-    *background = raster->background;
-    if (!raster->background) return GSC_OK;
-    *background += index * raster->background_stride;
-    if (!raster->host_background) return GSC_OK;
-    float *copy = (float *)(void *)((unsigned char *)state + (size_t)index * layout->camera_bytes +
-                                    layout->background);
-    GSC__TRY(
-        gsc__gpu_write(context, copy, *background, (size_t)raster->channels, stream, function));
-    *background = copy;
-    return GSC_OK;
+/* --------------------------------------------------------------------- lists */
+
+/* Of slots, if there are several: each then begins at the buffers' alignment. */
+#define SLOT_ALIGNMENT (GSC__BUFFER_ALIGNMENT / (int64_t)sizeof(uint32_t))
+
+int64_t gsc__gpu_list_capacity(const gsc__gpu_layout *layout, size_t bytes) {
+    return bytes > layout->lists ? (int64_t)((bytes - layout->lists) / sizeof(uint32_t)) : 0;
 }
 
-void gsc__gpu_camera_source_of(const gsc__raster *raster, int32_t index,
-                               gsc__gpu_camera_source *out) {
-    memset(out, 0, sizeof *out);
-    gsc__camera_source *source = &out->source;
-    source->tan_fov[0] = raster->tan_fovx;
-    source->tan_fov[1] = raster->tan_fovy;
-    source->near_plane = raster->near_plane;
-    source->far_plane = raster->far_plane;
-    source->blur = raster->blur;
-    source->width = raster->width;
-    source->height = raster->height;
-    source->view_by_rows = raster->view_by_rows;
-    source->projection_by_rows = raster->projection_by_rows;
-    source->compat = (raster->flags & GSC_RASTER_COMPAT_3DGS) != 0;
-    source->antialias = (raster->flags & GSC_RASTER_ANTIALIAS) != 0;
-    const struct {
-        const float *tensor;
-        bool host;
-        int64_t size, stride, step;
-        const float **device;
-        float *values;
-        bool *by_value;
-    } parts[] = {
-        {raster->view, raster->host_view, 16, 16, 1, &source->view, out->view, &out->host_view},
-        {raster->projection, raster->host_projection, 16, 16, 1, &source->projection,
-         out->projection, &out->host_projection},
-        {raster->intrinsics, raster->host_intrinsics, 4, 4, 1, &source->intrinsics, out->intrinsics,
-         &out->host_intrinsics},
-        {raster->position, raster->host_position, 3, raster->position_stride, raster->position_step,
-         &source->position, out->position, &out->host_position}};
-    source->position_step = raster->host_position ? 1 : raster->position_step;
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; ++i) {
-        if (!parts[i].tensor) continue;
-        const float *from = parts[i].tensor + parts[i].stride * index;
-        *parts[i].by_value = parts[i].host;
-        if (!parts[i].host) {
-            *parts[i].device = from;
-            continue;
-        }
-        for (int64_t k = 0; k < parts[i].size; ++k) parts[i].values[k] = from[k * parts[i].step];
-    }
+int64_t gsc__gpu_slot_capacity(const gsc__gpu_layout *layout, size_t bytes) {
+    const int64_t capacity = gsc__gpu_list_capacity(layout, bytes);
+    if (layout->list_slots == 1) return capacity;
+    return capacity / layout->list_slots / SLOT_ALIGNMENT * SLOT_ALIGNMENT;
+}
+
+size_t gsc__gpu_lists_bytes(const gsc__gpu_layout *layout, int64_t intersections) {
+    if (layout->list_slots > 1)
+        intersections = (intersections + SLOT_ALIGNMENT - 1) / SLOT_ALIGNMENT * SLOT_ALIGNMENT;
+    return layout->lists + (size_t)layout->list_slots * (size_t)intersections * sizeof(uint32_t);
+}
+
+/* ------------------------------------------------------------------ blending */
+
+/* Warps of the fast kernels for a tile: 16x8 pixels each. */
+static int64_t tile_warps(const gsc__gpu_layout *layout) {
+    return (INT64_C(1) << (layout->grid.shift_x + layout->grid.shift_y)) / 128;
+}
+
+uint32_t gsc__gpu_long_lists(const gsc__gpu_layout *layout, int multiprocessors) {
+    return (uint32_t)(multiprocessors * GSC__BLEND_RESIDENT / tile_warps(layout)) + 1;
+}
+
+uint32_t gsc__gpu_blend_blocks(const gsc__gpu_layout *layout, int multiprocessors) {
+    const int64_t tiles = layout->grid.tiles;
+    const int64_t lists = gsc__gpu_long_lists(layout, multiprocessors);
+    const int64_t finer = 3 * (lists < tiles ? lists : tiles);
+    return gsc__gpu_blocks((tiles + finer) * tile_warps(layout), GSC__BLEND_BLOCK / 32);
+}
+
+uint32_t gsc__gpu_blend_any_blocks(const gsc__gpu_layout *layout) {
+    const uint32_t area = 1u << (layout->grid.shift_x + layout->grid.shift_y);
+    return (uint32_t)layout->grid.tiles * (area / GSC__BLEND_ANY_BLOCK);
 }

@@ -1,12 +1,9 @@
 /* Structural similarity, its map, mean and gradients on the device. */
 #include "image_pass.h"
 
-#define LAUNCH(name, grid, block, args)                                                      \
-    gsc__gpu_launch(context, GSC__KERNEL_##name, grid, block, &(args), sizeof(args), stream, \
-                    function)
-
-static gsc__gpu_image_pass ssim_pass(const gsc__ssim *ssim) {
-    gsc__gpu_image_pass pass = {.batch = ssim->batch,
+static gsc__gpu_image_pass ssim_pass(const gsc__call *call, const gsc__ssim *ssim) {
+    gsc__gpu_image_pass pass = {.call = call,
+                                .batch = ssim->batch,
                                 .channels = ssim->channels,
                                 .height = ssim->height,
                                 .width = ssim->width,
@@ -22,34 +19,28 @@ static gsc__gpu_image_pass ssim_pass(const gsc__ssim *ssim) {
 }
 
 gsc_status gsc__gpu_ssim_forward(const gsc__call *call, const gsc__ssim *ssim) {
-    gsc_context *context = call->context;
-    void *stream = call->stream;
-    static const char function[] = "ssim_forward";
-    gsc__gpu_image_pass pass = ssim_pass(ssim);
+    gsc__gpu_image_pass pass = ssim_pass(call, ssim);
     uint32_t blocks;
+    void *memory;
     if (!ssim->map && !ssim->mean) return GSC_OK;
     pass.map = ssim->map;
-    if (!ssim->mean) return gsc__gpu_image_pass_run(context, &pass, stream, function);
+    if (!ssim->mean) return gsc__gpu_image_pass_run(&pass);
 
-    GSC__TRY(gsc__gpu_image_pass_blocks(&pass, function, &blocks));
-    const size_t bytes = (size_t)blocks * GSC__IMAGE_SUMS * sizeof(double);
-    void *memory;
-    GSC__TRY(gsc__context_alloc(context, bytes, "ssim_forward: scratch", stream, &memory));
+    GSC__TRY(gsc__gpu_image_pass_blocks(&pass, &blocks));
+    const size_t bytes = (size_t)blocks * GSC__IMAGE_SUMS * sizeof *pass.sums;
+    GSC__TRY(gsc__context_alloc(call->context, bytes, call->function, call->stream, &memory));
     pass.sums = memory;
-    gsc_status status = gsc__gpu_image_pass_run(context, &pass, stream, function);
+    gsc_status status = gsc__gpu_image_pass_run(&pass);
     const gsc_k_image_total total = {
         .sums = pass.sums, .blocks = blocks, .shares = pass.shares, .mean = ssim->mean};
-    if (status == GSC_OK) status = LAUNCH(image_total, 1, GSC__IMAGE_TOTAL_BLOCK, total);
-    gsc__context_release(context, memory, bytes, stream);
+    if (status == GSC_OK) status = LAUNCH(image_total, call, 1, total);
+    gsc__context_release(call->context, memory, bytes, call->stream);
     return status;
 }
 
-/* SSIM is symmetric: a gradient by the target is one by the image with the two exchanged. */
+/* SSIM is symmetric: the gradient with respect to the target is that of the exchanged images. */
 gsc_status gsc__gpu_ssim_backward(const gsc__call *call, const gsc__ssim *ssim) {
-    gsc_context *context = call->context;
-    void *stream = call->stream;
-    static const char function[] = "ssim_backward";
-    gsc__gpu_image_pass pass = ssim_pass(ssim);
+    gsc__gpu_image_pass pass = ssim_pass(call, ssim);
     pass.differentiate = true;
     pass.coefficients[2] = 1;
     pass.grad_mean = ssim->grad_mean;
@@ -60,11 +51,11 @@ gsc_status gsc__gpu_ssim_backward(const gsc__call *call, const gsc__ssim *ssim) 
     }
     if (ssim->grad_image.data) {
         pass.grad_image = ssim->grad_image;
-        GSC__TRY(gsc__gpu_image_pass_run(context, &pass, stream, function));
+        GSC__TRY(gsc__gpu_image_pass_run(&pass));
     }
     if (!ssim->grad_target.data) return GSC_OK;
     pass.image = ssim->target;
     pass.target = ssim->image;
     pass.grad_image = ssim->grad_target;
-    return gsc__gpu_image_pass_run(context, &pass, stream, function);
+    return gsc__gpu_image_pass_run(&pass);
 }

@@ -2,16 +2,11 @@
 
 #include "sort.h"
 
-#include <stddef.h>
-#include <string.h>
-
-#define LAUNCH(name, grid, block, args)                                                      \
-    gsc__gpu_launch(context, GSC__KERNEL_##name, grid, block, &(args), sizeof(args), stream, \
-                    function)
-
 #define INTERSECTIONS_MAX (INT64_C(1) << 31) /* positions are 32 bits wide */
+#define ROUNDS_MAX 4096                      /* the scratch has memory for so many bands */
+#define DEPTH_BITS 32                        /* bits of positive floats have the floats' order */
 
-#define DEPTH_BITS 32 /* those of positive floats are ordered as they are */
+/* ---------------------------------------------------------------- work space */
 
 static uint32_t key_bits(const gsc__gpu_grid *grid) {
     uint32_t bits = 1;
@@ -24,213 +19,198 @@ static uint32_t key_bytes(const gsc__gpu_grid *grid) {
     return key_bits(grid) <= 16 ? sizeof(uint16_t) : sizeof(uint32_t);
 }
 
-static size_t differences_bytes(const gsc__gpu_layout *layout) {
-    return (size_t)layout->grid.tiles_y * (size_t)(layout->grid.tiles_x + 1) * sizeof(int32_t);
-}
-
-/* A next and the blocks' look-back states. */
-static size_t emission_bytes(const gsc__gpu_layout *layout) {
-    return (1 + (size_t)gsc__gpu_ceil_div(layout->record_capacity, GSC__EMIT_BLOCK)) *
-           sizeof(uint64_t);
+static size_t difference_count(const gsc__gpu_grid *grid) {
+    return (size_t)grid->tiles_y * (size_t)(grid->tiles_x + 1);
 }
 
 static uint32_t order_chunks(const gsc__gpu_grid *grid) {
-    return gsc__gpu_ceil_div(grid->tiles, GSC__ORDER_BLOCK);
+    return gsc__gpu_blocks(grid->tiles, GSC__ORDER_BLOCK);
 }
 
-static size_t order_counts_bytes(const gsc__gpu_grid *grid) {
-    return (size_t)order_chunks(grid) * GSC__ORDER_CLASSES * sizeof(uint32_t);
-}
-
-/* The arrays of the two sorts share their memory, one is done before the other begins. */
-static size_t lists_layout(const gsc__gpu_layout *layout, int64_t intersections, uint32_t rounds,
-                           void *base, gsc__gpu_tile_lists *lists) {
-    const uint32_t bits = key_bits(&layout->grid);
-    const size_t list = (size_t)intersections * sizeof(uint32_t);
-    const size_t keys = (size_t)intersections * key_bytes(&layout->grid);
-    const size_t depths = (size_t)layout->record_capacity * sizeof(uint32_t);
-    gsc__gpu_cut cut = {base, 0};
-    if (rounds > 1) {
-        lists->bands = gsc__gpu_take(&cut, rounds * sizeof *lists->bands);
-        lists->differences = gsc__gpu_take(&cut, differences_bytes(layout));
+/* The arrays of the two sorts share their memory: one ends before the other begins. */
+static size_t carve_lists(void *base, const gsc__gpu_layout *layout, int64_t intersections,
+                          gsc__gpu_tile_lists *lists) {
+    const gsc__gpu_grid *grid = &layout->grid;
+    const uint32_t bits = key_bits(grid);
+    const size_t records = (size_t)layout->record_capacity, count = (size_t)intersections;
+    const size_t emit_blocks = gsc__gpu_blocks(layout->record_capacity, GSC__EMIT_BLOCK);
+    gsc__carver carver = {.base = base};
+    if (lists->rounds > 1) {
+        lists->bands = gsc__carve(&carver, lists->rounds, sizeof *lists->bands);
+        lists->differences =
+            gsc__carve(&carver, difference_count(grid), sizeof *lists->differences);
     }
-    const size_t zeroed = cut.at;
-    lists->emission = lists->zeroed = gsc__gpu_take(&cut, emission_bytes(layout));
-    lists->order_progress = gsc__gpu_take(&cut, sizeof *lists->order_progress);
-    lists->order_counts = gsc__gpu_take(&cut, order_counts_bytes(&layout->grid));
+    const size_t zeroed = carver.at;
+    lists->emit_states = gsc__carve(&carver, 1 + emit_blocks, sizeof *lists->emit_states);
+    lists->zeroed = (unsigned char *)lists->emit_states;
+    lists->order_progress = gsc__carve(&carver, 1, sizeof *lists->order_progress);
+    lists->order_counts = gsc__carve(&carver, (size_t)order_chunks(grid) * GSC__ORDER_CLASSES,
+                                     sizeof *lists->order_counts);
     lists->depth_sort =
-        gsc__gpu_take(&cut, gsc__gpu_sort_bytes(layout->record_capacity, DEPTH_BITS));
-    lists->zeroed_bytes = cut.at - zeroed + gsc__gpu_sort_zeroed_bytes(intersections, bits);
-    lists->sort = gsc__gpu_take(&cut, gsc__gpu_sort_bytes(intersections, bits));
-    gsc__gpu_cut before = cut;
-    for (int i = 0; i < 2; ++i) lists->depth_keys[i] = gsc__gpu_take(&before, depths);
-    lists->depth_values = gsc__gpu_take(&before, depths);
-    lists->keys = gsc__gpu_take(&cut, keys);
-    lists->other_keys = gsc__gpu_take(&cut, keys);
-    lists->other_values = gsc__gpu_take(&cut, list);
-    return before.at > cut.at ? before.at : cut.at;
+        gsc__carve(&carver, 1, gsc__gpu_sort_bytes(layout->record_capacity, DEPTH_BITS));
+    lists->zeroed_bytes = carver.at - zeroed + gsc__gpu_sort_zeroed_bytes(intersections, bits);
+    lists->sort = gsc__carve(&carver, 1, gsc__gpu_sort_bytes(intersections, bits));
+    gsc__carver before = carver;
+    for (int i = 0; i < 2; ++i)
+        lists->depth_keys[i] = gsc__carve(&before, records, sizeof *lists->depth_keys[i]);
+    lists->depth_values = gsc__carve(&before, records, sizeof *lists->depth_values);
+    lists->keys = gsc__carve(&carver, count, key_bytes(grid));
+    lists->other_keys = gsc__carve(&carver, count, key_bytes(grid));
+    lists->other_values = gsc__carve(&carver, count, sizeof *lists->other_values);
+    return before.at > carver.at ? before.at : carver.at;
 }
 
-/* Rounds that any frame of `total` intersections with tiles of at most `largest` needs when
+size_t gsc__gpu_lists_scratch_bytes(const gsc__gpu_layout *layout, int64_t intersections) {
+    gsc__gpu_tile_lists lists = {.rounds = ROUNDS_MAX};
+    if (intersections > INTERSECTIONS_MAX) intersections = INTERSECTIONS_MAX;
+    return carve_lists(NULL, layout, intersections, &lists);
+}
+
+void gsc__gpu_lists_work_space(gsc__gpu_pass *pass, void *scratch) {
+    (void)carve_lists(scratch, &pass->layout, pass->lists.capacity, &pass->lists);
+}
+
+gsc_status gsc__gpu_lists_clear(gsc__gpu_pass *pass) {
+    pass->lists.is_zeroed = true;
+    return gsc__gpu_clear(pass->call, pass->lists.zeroed, pass->lists.zeroed_bytes);
+}
+
+/* --------------------------------------------------------------------- rounds */
+
+/* Rounds that any frame of `total` intersections with lists of at most `capacity` needs when
  * `capacity` fit at once: every two neighbouring bands together exceed the capacity. */
 static int64_t rounds_for(int64_t total, int64_t capacity) {
     return total <= capacity ? 1 : 2 * (total / (capacity > 0 ? capacity : 1)) + 2;
 }
 
-#define ROUNDS_MAX 4096 /* bands that the scratch has room for */
-
-size_t gsc__gpu_lists_scratch_bytes(const gsc__gpu_layout *layout, int64_t intersections) {
-    gsc__gpu_tile_lists lists;
-    if (intersections > INTERSECTIONS_MAX) intersections = INTERSECTIONS_MAX;
-    return lists_layout(layout, intersections, ROUNDS_MAX, NULL, &lists);
+/* Whether each camera can have a slot; not where info says nothing about the frames. */
+static bool has_slots(const gsc__gpu_layout *layout, int64_t buffer_capacity, int64_t frame) {
+    return layout->list_slots > 1 && frame > 0 && frame <= INTERSECTIONS_MAX &&
+           frame <= buffer_capacity / layout->list_slots;
 }
 
-/* Where each camera can have one; not where info tells nothing of the frames. */
-static bool has_slots(const gsc__gpu_layout *layout, int64_t buffer_entries,
-                      int64_t frame_entries) {
-    return layout->list_slots > 1 && frame_entries > 0 && frame_entries <= INTERSECTIONS_MAX &&
-           frame_entries <= buffer_entries / layout->list_slots;
-}
-
-gsc_status gsc__gpu_lists_begin(const gsc__gpu_layout *layout, int32_t camera,
-                                const gsc__gpu_frame *frame, const gsc__raster_buffers *buffers,
-                                const gsc_raster_info *info, gsc__gpu_tile_lists *lists,
-                                const char *function) {
-    int64_t capacity = gsc__gpu_list_capacity(layout, buffers->intersections_bytes);
+gsc_status gsc__gpu_lists_begin(gsc__gpu_pass *pass) {
+    const gsc__gpu_layout *layout = &pass->layout;
+    int64_t capacity = gsc__gpu_list_capacity(layout, pass->buffers->intersections_bytes);
     /* Of the largest frame: info.intersections counts those of all cameras. */
-    const int64_t frame_entries = gsc__gpu_slot_capacity(layout, info->intersections_bytes);
-    const int64_t fullest = gsc__gpu_list_capacity(layout, info->intersections_min_bytes);
-    const bool rooms = has_slots(layout, capacity, frame_entries);
+    const int64_t frame = gsc__gpu_slot_capacity(layout, pass->info->intersections_bytes);
+    const int64_t fullest = gsc__gpu_list_capacity(layout, pass->info->intersections_min_bytes);
+    const bool slots = has_slots(layout, capacity, frame);
     if (capacity > INTERSECTIONS_MAX) capacity = INTERSECTIONS_MAX;
-    if (frame_entries > 0 && capacity > frame_entries) capacity = frame_entries;
-    const int64_t rounds = rounds_for(frame_entries, capacity);
+    if (frame > 0 && capacity > frame) capacity = frame;
+    const int64_t rounds = rounds_for(frame, capacity);
     if (fullest > capacity || rounds > ROUNDS_MAX)
-        return gsc__fail(
-            GSC_ERROR_BUFFER_TOO_SMALL,
-            "%s: intersections holds %lld intersections, the fullest tile has up to %lld", function,
-            (long long)capacity, (long long)fullest);
-    memset(lists, 0, sizeof *lists);
-    lists->rounds = (uint32_t)rounds;
-    lists->capacity = (uint32_t)capacity;
-    lists->bands = frame->band;
-    lists->values = (uint32_t *)(void *)((unsigned char *)buffers->intersections + layout->lists);
-    if (rooms) lists->values += camera * frame_entries;
-    lists->stay = rounds == 1 && (rooms || layout->cameras == 1);
+        return gsc__fail(GSC_ERROR_BUFFER_TOO_SMALL,
+                         "%s: intersections holds lists of %lld intersections, expected at least "
+                         "%lld, the most that a tile may have",
+                         pass->call->function, (long long)capacity, (long long)fullest);
+    unsigned char *values = (unsigned char *)pass->buffers->intersections + layout->lists;
+    pass->lists = (gsc__gpu_tile_lists){.rounds = (uint32_t)rounds,
+                                        .capacity = (uint32_t)capacity,
+                                        .bands = pass->frame.band,
+                                        .values = (uint32_t *)(void *)values,
+                                        .stay = rounds == 1 && (slots || layout->cameras == 1)};
+    if (slots) pass->lists.values += pass->camera * frame;
     return GSC_OK;
 }
 
-void gsc__gpu_lists_work_space(const gsc__gpu_layout *layout, void *scratch,
-                               gsc__gpu_tile_lists *lists) {
-    (void)lists_layout(layout, lists->capacity, lists->rounds, scratch, lists);
+gsc_k_plan_bands gsc__gpu_plan_args(const gsc__gpu_pass *pass, int64_t *overflow) {
+    return (gsc_k_plan_bands){.frame = pass->frame,
+                              .grid = pass->layout.grid,
+                              .capacity = pass->lists.capacity,
+                              .rounds = pass->lists.rounds,
+                              .bands = pass->lists.bands,
+                              .overflow = overflow,
+                              .record_bytes = (int64_t)pass->layout.lists,
+                              .cameras = pass->layout.cameras,
+                              .list_slots = pass->layout.list_slots,
+                              .add = pass->camera > 0};
 }
 
-gsc_status gsc__gpu_lists_clear(gsc_context *context, gsc__gpu_tile_lists *lists, void *stream,
-                                const char *function) {
-    lists->is_zeroed = true;
-    return gsc__gpu_memset(context, lists->zeroed, 0, lists->zeroed_bytes, stream, function);
+/* Offsets ahead of the lists. */
+static gsc_status count_tiles(const gsc__gpu_pass *pass) {
+    const gsc__gpu_grid *grid = &pass->layout.grid;
+    int32_t *differences = pass->lists.differences;
+    const gsc_k_count_tiles count = {pass->frame, *grid, differences};
+    const gsc_k_sum_tiles sum = {pass->frame, *grid, differences};
+    const uint32_t blocks = gsc__gpu_blocks(pass->layout.record_capacity, GSC__COUNT_CHUNK);
+    GSC__TRY(gsc__gpu_clear(pass->call, differences, difference_count(grid) * sizeof *differences));
+    GSC__TRY(LAUNCH(count_tiles, pass->call, blocks, count));
+    return LAUNCH(sum_tiles, pass->call, 1, sum);
 }
 
-gsc_status gsc__gpu_sort_depths(gsc_context *context, const gsc__gpu_frame *frame,
-                                const gsc__gpu_tile_lists *lists, void *stream,
-                                const char *function) {
+gsc_status gsc__gpu_lists_plan(const gsc__gpu_pass *pass, const gsc_k_plan_bands *plan,
+                               bool count) {
+    if (count && pass->lists.rounds > 1) GSC__TRY(count_tiles(pass));
+    return LAUNCH(plan_bands, pass->call, 1, *plan);
+}
+
+/* ---------------------------------------------------------------------- lists */
+
+gsc_status gsc__gpu_sort_depths(const gsc__gpu_pass *pass) {
+    const gsc__gpu_frame *frame = &pass->frame;
+    const gsc__gpu_tile_lists *lists = &pass->lists;
+    const void *near_plane = &frame->camera->near_plane;
     const gsc__gpu_sort_args sort = {.length = {&frame->header->visible, frame->record_capacity},
                                      .bits = DEPTH_BITS,
                                      .key_bytes = sizeof(float),
                                      .keys = frame->depths,
-                                     .base =
-                                         (const uint32_t *)(const void *)&frame->camera->near_plane,
+                                     .base = near_plane,
                                      .work_keys = {lists->depth_keys[0], lists->depth_keys[1]},
                                      .out_values = frame->order,
                                      .work_values = lists->depth_values,
                                      .scratch = lists->depth_sort,
                                      .zeroed = lists->is_zeroed};
-    return gsc__gpu_sort(context, &sort, stream, function);
+    return gsc__gpu_sort(pass->call, &sort);
 }
 
-/* Offsets ahead of the lists. */
-static gsc_status count_tiles(gsc_context *context, const gsc__gpu_layout *layout,
-                              const gsc__gpu_frame *frame, const gsc__gpu_tile_lists *lists,
-                              void *stream, const char *function) {
-    const gsc_k_count_tiles count = {*frame, layout->grid, lists->differences};
-    const gsc_k_sum_tiles sum = {*frame, layout->grid, lists->differences};
-    GSC__TRY(gsc__gpu_memset(context, lists->differences, 0, differences_bytes(layout), stream,
-                             function));
-    GSC__TRY(LAUNCH(count_tiles, gsc__gpu_ceil_div(layout->record_capacity, GSC__COUNT_CHUNK),
-                    GSC__COUNT_BLOCK, count));
-    return LAUNCH(sum_tiles, 1, 1024, sum);
-}
-
-gsc_k_plan_bands gsc__gpu_plan_args(const gsc__gpu_layout *layout, const gsc__gpu_frame *frame,
-                                    const gsc__gpu_tile_lists *lists, int64_t *overflow, bool add) {
-    const gsc_k_plan_bands plan = {.frame = *frame,
-                                   .grid = layout->grid,
-                                   .capacity = lists->capacity,
-                                   .rounds = lists->rounds,
-                                   .bands = lists->bands,
-                                   .overflow = overflow,
-                                   .record_bytes = (int64_t)layout->lists,
-                                   .cameras = layout->cameras,
-                                   .list_slots = layout->list_slots,
-                                   .add = add};
-    return plan;
-}
-
-gsc_status gsc__gpu_lists_plan(gsc_context *context, const gsc__gpu_layout *layout,
-                               const gsc__gpu_frame *frame, const gsc__gpu_tile_lists *lists,
-                               const gsc_k_plan_bands *plan, bool count, void *stream,
-                               const char *function) {
-    if (count && lists->rounds > 1)
-        GSC__TRY(count_tiles(context, layout, frame, lists, stream, function));
-    return LAUNCH(plan_bands, 1, 1, *plan);
-}
-
-/* Where the lists begin, if that is not known already, and in what order they are drawn. */
-static gsc_status order_tiles(gsc_context *context, const gsc__gpu_layout *layout,
-                              const gsc__gpu_frame *frame, const gsc__gpu_tile_lists *lists,
-                              uint32_t round, const void *sorted_keys, void *stream,
-                              const char *function) {
-    const int multiprocessors = gsc__gpu_of(context)->device.multiprocessors;
-    const gsc_k_order_tiles order = {.frame = *frame,
+/* Orders the tiles of a round by the length of their lists.  A single round first finds where the
+ * lists begin. */
+static gsc_status order_tiles(const gsc__gpu_pass *pass, uint32_t round, const void *sorted_keys) {
+    const gsc__gpu_layout *layout = &pass->layout;
+    const gsc__gpu_tile_lists *lists = &pass->lists;
+    const gsc_k_order_tiles order = {.frame = pass->frame,
                                      .grid = layout->grid,
                                      .band = lists->bands + round,
-                                     .long_lists = gsc__gpu_long_lists(layout, multiprocessors),
+                                     .long_lists =
+                                         gsc__gpu_long_lists(layout, pass->multiprocessors),
                                      .chunks = order_chunks(&layout->grid),
                                      .progress = lists->order_progress,
                                      .counts = lists->order_counts};
-    const uint32_t blocks = 2 * order.chunks;
-    if (lists->rounds > 1) return LAUNCH(order_tiles, blocks, GSC__ORDER_BLOCK, order);
+    const uint32_t order_blocks = 2 * order.chunks;
+    if (lists->rounds > 1) return LAUNCH(order_tiles, pass->call, order_blocks, order);
     const gsc_k_find_tiles find = {.order = order,
                                    .keys = sorted_keys,
                                    .narrow = key_bytes(&layout->grid) == sizeof(uint16_t)};
-    return LAUNCH(find_tiles, lists->capacity / (GSC__FIND_BLOCK * GSC__FIND_KEYS) + 1 + blocks,
-                  GSC__FIND_BLOCK, find);
+    const uint32_t find_blocks = lists->capacity / (GSC__FIND_BLOCK * GSC__FIND_KEYS) + 1;
+    return LAUNCH(find_tiles, pass->call, find_blocks + order_blocks, find);
 }
 
-gsc_status gsc__gpu_lists_fill(gsc_context *context, const gsc__gpu_layout *layout,
-                               const gsc__gpu_frame *frame, gsc__gpu_tile_lists *lists,
-                               uint32_t round, void *stream, const char *function) {
+gsc_status gsc__gpu_lists_fill(gsc__gpu_pass *pass, uint32_t round) {
+    const gsc__gpu_grid *grid = &pass->layout.grid;
+    gsc__gpu_tile_lists *lists = &pass->lists;
     const gsc__gpu_band *band = lists->bands + round;
     /* An even number of passes starts in the lists, an odd one beside them. */
-    const uint32_t bits = key_bits(&layout->grid), odd = gsc__gpu_sort_passes(bits) & 1;
+    const uint32_t bits = key_bits(grid), odd = gsc__gpu_sort_passes(bits) & 1;
     uint32_t *values = odd ? lists->other_values : lists->values;
     void *sorted_keys = odd ? lists->other_keys : lists->keys;
-    const gsc_k_emit emit = {.frame = *frame,
-                             .grid = layout->grid,
+    const gsc_k_emit emit = {.frame = pass->frame,
+                             .grid = *grid,
                              .band = band,
-                             .next = (uint32_t *)(void *)lists->emission,
-                             .blocks = (uint64_t *)(void *)lists->emission + 1,
+                             .next = (uint32_t *)(void *)lists->emit_states,
+                             .blocks = lists->emit_states + 1,
                              .keys = lists->keys,
-                             .narrow = key_bytes(&layout->grid) == sizeof(uint16_t),
+                             .narrow = key_bytes(grid) == sizeof(uint16_t),
                              .values = values};
-    if (!lists->is_zeroed) GSC__TRY(gsc__gpu_lists_clear(context, lists, stream, function));
-    GSC__TRY(LAUNCH(emit, gsc__gpu_ceil_div(layout->record_capacity, GSC__EMIT_BLOCK),
-                    GSC__EMIT_BLOCK, emit));
+    const uint32_t blocks = gsc__gpu_blocks(pass->layout.record_capacity, GSC__EMIT_BLOCK);
+    if (!lists->is_zeroed) GSC__TRY(gsc__gpu_lists_clear(pass));
+    GSC__TRY(LAUNCH(emit, pass->call, blocks, emit));
     const gsc__gpu_sort_args sort = {.length = {&band->intersections, lists->capacity},
                                      .bits = bits,
-                                     .key_bytes = key_bytes(&layout->grid),
+                                     .key_bytes = key_bytes(grid),
                                      .keys = lists->keys,
                                      .values = values,
-                                     .values_below = frame->record_capacity,
+                                     .values_below = pass->frame.record_capacity,
                                      .work_keys = {lists->other_keys, lists->keys},
                                      .out_keys = lists->rounds == 1 ? sorted_keys : NULL,
                                      .out_values = lists->values,
@@ -238,6 +218,6 @@ gsc_status gsc__gpu_lists_fill(gsc_context *context, const gsc__gpu_layout *layo
                                      .scratch = lists->sort,
                                      .zeroed = true};
     lists->is_zeroed = false;
-    GSC__TRY(gsc__gpu_sort(context, &sort, stream, function));
-    return order_tiles(context, layout, frame, lists, round, sorted_keys, stream, function);
+    GSC__TRY(gsc__gpu_sort(pass->call, &sort));
+    return order_tiles(pass, round, sorted_keys);
 }

@@ -11,6 +11,9 @@ static mock_driver_state *mock;
 static gsc_context *context;
 static gsc__gpu_scope scope;
 
+/* A call of "test" on a stream. */
+#define CALL_ON(stream_) (&(gsc__call){.function = "test", .context = context, .stream = (stream_)})
+
 static inline void enter_context_with(uint32_t flags) {
     mock_reset(mock);
     context = mock_context(0, flags);

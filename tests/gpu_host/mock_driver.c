@@ -421,13 +421,6 @@ static void finish_copies(void) {
     pthread_mutex_unlock(&mutex);
 }
 
-CALL(cuMemcpyDtoDAsync_v2, pointer to, pointer from, size_t bytes, void *stream) {
-    NEEDS_CONTEXT();
-    state.stream = stream;
-    memcpy((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes);
-    return 0;
-}
-
 /* --------------------------------------------------------------------- streams */
 
 CALL(cuStreamSynchronize, void *stream) {

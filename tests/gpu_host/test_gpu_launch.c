@@ -21,8 +21,12 @@ static void reopen(uint32_t flags) {
 
 static gsc_status launch(uint32_t grid, void *stream) {
     const gsc_k_mark_visible args = {.gaussians = 1234, .visible = (uint8_t *)mock};
-    return gsc__gpu_launch(context, GSC__KERNEL_mark_visible, grid, 256, &args, sizeof args, stream,
-                           "mark_visible");
+    return LAUNCH(mark_visible, CALL_ON(stream), grid, args);
+}
+
+static gsc_status read_bytes(void *host, const void *device, size_t bytes, void *stream) {
+    const gsc__gpu_rows rows = {device, bytes, bytes, 1};
+    return gsc__gpu_read(CALL_ON(stream), host, &rows);
 }
 
 /* -------------------------------------------------------------------- launches */
@@ -74,11 +78,9 @@ static void streams_are_passed_through(void **state) {
     for (int i = 0; i < 4; ++i) {
         expect_ok(launch(1, streams[i]));
         assert_ptr_equal(mock->launches[i].stream, streams[i]);
-        expect_ok(gsc__gpu_memset(context, block, 0, sizeof block, streams[i], "test"));
+        expect_ok(gsc__gpu_clear(CALL_ON(streams[i]), block, sizeof block));
         assert_ptr_equal(mock->stream, streams[i]);
-        expect_ok(gsc__gpu_copy(context, block, block + 8, 8, streams[i], "test"));
-        assert_ptr_equal(mock->stream, streams[i]);
-        expect_ok(gsc__gpu_read(context, block, block + 8, 8, streams[i], "test"));
+        expect_ok(read_bytes(block, block + 8, 8, streams[i]));
         assert_ptr_equal(mock->stream, streams[i]);
         void *data;
         expect_ok(gsc__context_alloc(context, 100, "test", streams[i], &data));
@@ -92,7 +94,7 @@ static void a_launch_that_fails(void **state) {
     (void)state;
     setenv("MOCK_DRIVER_FAIL", "cuLaunchKernelEx=2", 1);
     expect_failure(launch(5, NULL), GSC_ERROR_OUT_OF_MEMORY,
-                   "mark_visible: launch of kernel mark_visible, 5 blocks of 256 threads: "
+                   "test: launch of kernel mark_visible, 5 blocks of 256 threads: "
                    "CUDA_ERROR_OUT_OF_MEMORY (2): out of memory");
     assert_int_equal(gsc_last_error_cuda(), 2);
 }
@@ -105,30 +107,24 @@ static void checked_launches(void **state) {
     assert_ptr_equal(mock->stream, &scope);
     setenv("MOCK_DRIVER_FAIL", "cuStreamSynchronize=700", 1);
     expect_failure(launch(5, NULL), GSC_ERROR_CUDA,
-                   "mark_visible: kernel mark_visible, 5 blocks of 256 threads: "
+                   "test: kernel mark_visible, 5 blocks of 256 threads: "
                    "CUDA_ERROR_ILLEGAL_ADDRESS (700): an illegal memory access");
     setenv("MOCK_DRIVER_CAPTURING", "1", 1); /* where waiting would be an error */
     expect_ok(launch(5, NULL));
 }
 
-/* ---------------------------------------------------------------------- copies */
+/* --------------------------------------------------------------- fills and reads */
 
-static void fills_and_copies(void **state) {
-    char a[40], b[40];
+static void fills(void **state) {
+    char bytes[40];
     (void)state;
-    memset(a, 1, sizeof a);
-    memset(b, 2, sizeof b);
-    expect_ok(gsc__gpu_memset(context, a, 0xab, 39, NULL, "test"));
-    assert_int_equal((unsigned char)a[38], 0xab);
-    assert_int_equal(a[39], 1);
-    expect_ok(gsc__gpu_copy(context, b, a, 39, NULL, "test"));
-    assert_memory_equal(a, b, 39);
-    assert_int_equal(b[39], 2);
-    setenv("MOCK_DRIVER_FAIL", "cuMemsetD8Async=700,cuMemcpyDtoDAsync_v2=700", 1);
-    assert_int_equal(gsc__gpu_memset(context, a, 0, 1, NULL, "test"), GSC_ERROR_CUDA);
-    assert_int_equal(gsc__gpu_copy(context, a, b, 1, NULL, "test"), GSC_ERROR_CUDA);
-    expect_ok(gsc__gpu_memset(context, a, 0, 0, NULL, "test"));
-    expect_ok(gsc__gpu_copy(context, a, b, 0, NULL, "test"));
+    memset(bytes, 1, sizeof bytes);
+    expect_ok(gsc__gpu_clear(CALL_ON(NULL), bytes, 39));
+    for (int i = 0; i < 39; ++i) assert_int_equal(bytes[i], 0);
+    assert_int_equal(bytes[39], 1);
+    setenv("MOCK_DRIVER_FAIL", "cuMemsetD8Async=700", 1);
+    assert_int_equal(gsc__gpu_clear(CALL_ON(NULL), bytes, 1), GSC_ERROR_CUDA);
+    expect_ok(gsc__gpu_clear(CALL_ON(NULL), bytes, 0));
 }
 
 static void reads(void **state) {
@@ -139,7 +135,7 @@ static void reads(void **state) {
     const size_t sizes[] = {0, 1, 8, GSC__STAGING_BYTES, GSC__STAGING_BYTES + 1, MOST};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; ++i) {
         memset(host, 99, sizeof host);
-        expect_ok(gsc__gpu_read(context, host, device, sizes[i], NULL, "test"));
+        expect_ok(read_bytes(host, device, sizes[i], NULL));
         assert_memory_equal(host, device, sizes[i]);
         assert_int_equal(host[sizes[i]], 99);
     }
@@ -156,8 +152,8 @@ static void reads_rows(void **state) {
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; ++i) {
         memset(host, 99, sizeof host);
         mock->synchronisations = 0;
-        expect_ok(
-            gsc__gpu_read_rows(context, host, device, BYTES, STRIDE, counts[i], NULL, "test"));
+        const gsc__gpu_rows rows = {device, BYTES, STRIDE, counts[i]};
+        expect_ok(gsc__gpu_read(CALL_ON(NULL), host, &rows));
         assert_int_equal(mock->synchronisations, counts[i] > 0);
         for (int k = 0; k < counts[i]; ++k)
             assert_memory_equal(host + k * BYTES, device + k * STRIDE, BYTES);
@@ -171,13 +167,13 @@ static void slots_come_back(void **state) {
     char device[4] = "abc", host[4];
     (void)state;
     setenv("MOCK_DRIVER_FAIL", "cuStreamSynchronize=700", 1);
-    assert_int_equal(gsc__gpu_read(context, host, device, 4, NULL, "test"), GSC_ERROR_CUDA);
+    assert_int_equal(read_bytes(host, device, 4, NULL), GSC_ERROR_CUDA);
     setenv("MOCK_DRIVER_FAIL", "cuMemcpyDtoHAsync_v2=700", 1);
-    assert_int_equal(gsc__gpu_read(context, host, device, 4, NULL, "test"), GSC_ERROR_CUDA);
+    assert_int_equal(read_bytes(host, device, 4, NULL), GSC_ERROR_CUDA);
     for (int i = 0; i < GSC__STAGING_SLOTS; ++i) assert_false(staging->taken[i]);
     unsetenv("MOCK_DRIVER_FAIL");
     for (int i = 0; i < GSC__STAGING_SLOTS; ++i) staging->taken[i] = true;
-    expect_ok(gsc__gpu_read(context, host, device, 4, NULL, "test"));
+    expect_ok(read_bytes(host, device, 4, NULL));
     assert_string_equal(host, "abc");
 }
 
@@ -200,10 +196,10 @@ static void make_report(void) {
 static void a_report_is_waited_for(void **state) {
     uint64_t host[6] = {0};
     (void)state;
-    expect_ok(gsc__gpu_report_begin(context, &awaited, 2 * sizeof *host, 3, &scope, "test"));
+    expect_ok(gsc__gpu_report_begin(CALL_ON(&scope), &awaited, 2 * sizeof *host, 3));
     assert_true(gsc__gpu_of(context)->staging.taken[awaited.slot]);
     mock->on_query = make_report;
-    assert_true(gsc__gpu_report_end(context, &awaited, host, &scope));
+    assert_true(gsc__gpu_report_end(CALL_ON(&scope), &awaited, host));
     mock->on_query = NULL;
     assert_ptr_equal(mock->stream, &scope);
     for (uint64_t i = 0; i < 3; ++i) {
@@ -220,21 +216,21 @@ static void a_report_may_stay_away(void **state) {
     gsc__gpu_staging *staging = &gsc__gpu_of(context)->staging;
     uint64_t host[2] = {5, 5};
     (void)state;
-    expect_ok(gsc__gpu_report_begin(context, &awaited, sizeof *host, 2, NULL, "test"));
+    expect_ok(gsc__gpu_report_begin(CALL_ON(NULL), &awaited, sizeof *host, 2));
     ((uint64_t *)awaited.data)[0] = 7;
-    assert_false(gsc__gpu_report_end(context, &awaited, host, NULL));
-    expect_ok(gsc__gpu_report_begin(context, &awaited, sizeof *host, 2, NULL, "test"));
+    assert_false(gsc__gpu_report_end(CALL_ON(NULL), &awaited, host));
+    expect_ok(gsc__gpu_report_begin(CALL_ON(NULL), &awaited, sizeof *host, 2));
     assert_int_equal(((uint64_t *)awaited.data)[0], 0); /* nothing of an earlier one */
     setenv("MOCK_DRIVER_FAIL", "cuStreamQuery=700", 1);
-    assert_false(gsc__gpu_report_end(context, &awaited, host, NULL));
+    assert_false(gsc__gpu_report_end(CALL_ON(NULL), &awaited, host));
     unsetenv("MOCK_DRIVER_FAIL");
     no_slot_is_taken();
-    expect_ok(gsc__gpu_report_begin(context, &awaited, GSC__STAGING_BYTES / 2, 3, NULL, "test"));
+    expect_ok(gsc__gpu_report_begin(CALL_ON(NULL), &awaited, GSC__STAGING_BYTES / 2, 3));
     assert_null(awaited.data);
     for (int i = 0; i < GSC__STAGING_SLOTS; ++i) staging->taken[i] = true;
-    expect_ok(gsc__gpu_report_begin(context, &awaited, sizeof *host, 1, NULL, "test"));
+    expect_ok(gsc__gpu_report_begin(CALL_ON(NULL), &awaited, sizeof *host, 1));
     assert_null(awaited.data);
-    assert_false(gsc__gpu_report_end(context, &awaited, host, NULL));
+    assert_false(gsc__gpu_report_end(CALL_ON(NULL), &awaited, host));
     assert_int_equal(host[0] + host[1], 10);
 }
 
@@ -242,12 +238,10 @@ static void a_captured_stream_is_not_waited_for(void **state) {
     char host[4];
     (void)state;
     setenv("MOCK_DRIVER_CAPTURING", "1", 1);
-    assert_int_equal(gsc__gpu_read(context, host, host, 4, NULL, "raster_project"),
-                     GSC_ERROR_UNSUPPORTED);
-    assert_ptr_equal(strstr(gsc_last_error(), "raster_project: this call waits for the stream"),
+    assert_int_equal(read_bytes(host, host, 4, NULL), GSC_ERROR_UNSUPPORTED);
+    assert_ptr_equal(strstr(gsc_last_error(), "test: this call waits for the stream"),
                      gsc_last_error());
-    assert_int_equal(gsc__gpu_report_begin(context, &awaited, 8, 1, NULL, "raster_project_blend"),
-                     GSC_ERROR_UNSUPPORTED);
+    assert_int_equal(gsc__gpu_report_begin(CALL_ON(NULL), &awaited, 8, 1), GSC_ERROR_UNSUPPORTED);
     assert_int_equal(mock->synchronisations, 0);
     no_slot_is_taken();
 }
@@ -257,9 +251,9 @@ static void host_values_travel_as_arguments(void **state) {
     static float host[COUNT], device[COUNT];
     (void)state;
     for (int i = 0; i < COUNT; ++i) host[i] = (float)i + 0.5f;
-    expect_ok(gsc__gpu_write(context, device, host, 0, NULL, "test"));
+    expect_ok(gsc__gpu_write(CALL_ON(NULL), device, host, 0));
     assert_int_equal(mock->launch_count, 0);
-    expect_ok(gsc__gpu_write(context, device, host, COUNT, &scope, "test"));
+    expect_ok(gsc__gpu_write(CALL_ON(&scope), device, host, COUNT));
     assert_int_equal(mock->launch_count, 3);
     size_t done = 0;
     for (int i = 0; i < 3; ++i) {
@@ -333,14 +327,14 @@ static void work_on_a_fresh_thread(void *arg) {
     char device[8] = "threads", host[8] = "";
     gsc_context_desc_init(&desc, (DLDevice){kDLCUDA, 1});
     if (!driver || gsc_context_create(&desc, &own) != GSC_OK) return;
+    const gsc__call call = {.function = "test", .context = own};
+    const gsc__gpu_rows rows = {device, sizeof device, sizeof device, 1};
     bool ok = gsc__context_alloc(own, 64, "test", NULL, &data) == GSC_OK;
     if (ok) gsc__context_release(own, data, 64, NULL);
     ok = ok && gsc__gpu_enter("test", &gsc__gpu_of(own)->device, &inside) == GSC_OK;
-    for (int i = 0; ok && i < 20; ++i)
-        ok = gsc__gpu_read(own, host, device, 8, NULL, "test") == GSC_OK;
+    for (int i = 0; ok && i < 20; ++i) ok = gsc__gpu_read(&call, host, &rows) == GSC_OK;
     const gsc_k_write args = {.count = 0};
-    ok = ok &&
-         gsc__gpu_launch(own, GSC__KERNEL_write, 1, 32, &args, sizeof args, NULL, "test") == GSC_OK;
+    ok = ok && LAUNCH(write, &call, 1, args) == GSC_OK;
     if (ok) gsc__gpu_leave(&inside);
     gsc_context_free(own);
     driver->cuCtxGetCurrent(&now);
@@ -368,7 +362,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(streams_are_passed_through, enter_context, close_context),
         cmocka_unit_test_setup_teardown(a_launch_that_fails, enter_context, close_context),
         cmocka_unit_test_setup_teardown(checked_launches, enter_context, close_context),
-        cmocka_unit_test_setup_teardown(fills_and_copies, enter_context, close_context),
+        cmocka_unit_test_setup_teardown(fills, enter_context, close_context),
         cmocka_unit_test_setup_teardown(reads, enter_context, close_context),
         cmocka_unit_test_setup_teardown(reads_rows, enter_context, close_context),
         cmocka_unit_test_setup_teardown(slots_come_back, enter_context, close_context),

@@ -16,7 +16,7 @@ static gsc_k_sort queue(gsc__gpu_sort_args *sort) {
     memset(scratch, 0x5a, bytes + GUARD);
     sort->scratch = scratch;
     mock->launch_count = 0;
-    expect_ok(gsc__gpu_sort(context, sort, &scope, "test"));
+    expect_ok(gsc__gpu_sort(CALL_ON(&scope), sort));
     assert_int_equal(mock->launch_count, 1);
     assert_ptr_equal(mock->launches[0].stream, &scope);
     assert_int_equal(mock->launches[0].args_bytes, sizeof args);
@@ -129,7 +129,7 @@ static void tiles(void **state) {
 static void nothing_to_sort(void **state) {
     gsc__gpu_sort_args sort = {.bits = 32};
     (void)state;
-    expect_ok(gsc__gpu_sort(context, &sort, NULL, "test"));
+    expect_ok(gsc__gpu_sort(CALL_ON(NULL), &sort));
     assert_int_equal(mock->launch_count, 0);
 }
 
@@ -139,10 +139,10 @@ static void failures(void **state) {
     gsc__gpu_sort_args sort = {.length = {&count, 1000}, .bits = 32, .scratch = scratch};
     (void)state;
     setenv("MOCK_DRIVER_FAIL", "cuMemsetD8Async=700", 1);
-    assert_int_equal(gsc__gpu_sort(context, &sort, NULL, "test"), GSC_ERROR_CUDA);
+    assert_int_equal(gsc__gpu_sort(CALL_ON(NULL), &sort), GSC_ERROR_CUDA);
     assert_int_equal(mock->launch_count, 0);
     setenv("MOCK_DRIVER_FAIL", "cuLaunchKernelEx=700", 1);
-    assert_int_equal(gsc__gpu_sort(context, &sort, NULL, "test"), GSC_ERROR_CUDA);
+    assert_int_equal(gsc__gpu_sort(CALL_ON(NULL), &sort), GSC_ERROR_CUDA);
 }
 
 int main(void) {

@@ -47,27 +47,30 @@ static mock_launch queue(const frame_size *size, bool halves, gsc_k_order_tiles 
                           .gaussians = size->gaussians,
                           .cameras = 1,
                           .channels = 3};
-    gsc__gpu_frame frame = {.header = &header, .band = &band};
     gsc__raster_buffers buffers = {.intersections = &band};
     gsc_raster_info info = {.intersections_min_bytes = 0};
-    gsc__gpu_layout layout;
-    gsc__gpu_tile_lists lists;
-    memset(&layout, 0, sizeof layout);
-    gsc__gpu_layout_plan(&raster, 1000, &layout);
-    info.intersections_bytes = layout.lists + (size_t)size->intersections * sizeof(uint32_t);
+    gsc__gpu_pass pass = {.call = CALL_ON(NULL),
+                          .raster = &raster,
+                          .buffers = &buffers,
+                          .info = &info,
+                          .multiprocessors = gsc__gpu_of(context)->device.multiprocessors,
+                          .frame = {.header = &header, .band = &band}};
+    gsc__gpu_layout_plan(&raster, 1000, &pass.layout);
+    const size_t records = pass.layout.lists;
+    info.intersections_bytes = records + (size_t)size->intersections * sizeof(uint32_t);
     buffers.intersections_bytes =
-        layout.lists + (size_t)size->intersections / (halves ? 2 : 1) * sizeof(uint32_t);
-    expect_ok(gsc__gpu_lists_begin(&layout, 0, &frame, &buffers, &info, &lists, "test"));
-    const size_t bytes = gsc__gpu_lists_scratch_bytes(&layout, lists.capacity);
+        records + (size_t)size->intersections / (halves ? 2 : 1) * sizeof(uint32_t);
+    expect_ok(gsc__gpu_lists_begin(&pass));
+    const size_t bytes = gsc__gpu_lists_scratch_bytes(&pass.layout, pass.lists.capacity);
     unsigned char *scratch = gsc__aligned_alloc(bytes + GUARD, 256);
     assert_non_null(scratch);
     memset(scratch, 0x5a, bytes + GUARD);
-    gsc__gpu_lists_work_space(&layout, scratch, &lists);
+    gsc__gpu_lists_work_space(&pass, scratch);
     mock->launch_count = 0;
-    expect_ok(gsc__gpu_lists_fill(context, &layout, &frame, &lists, 0, NULL, "test"));
+    expect_ok(gsc__gpu_lists_fill(&pass, 0));
     const mock_launch last = mock->launches[mock->launch_count - 1];
     memcpy(order, last.args, sizeof *order); /* gsc_k_find_tiles begins with it */
-    expect_zeroed_words(order, &lists);
+    expect_zeroed_words(order, &pass.lists);
     assert_true(all_are(scratch + bytes, 0x5a, GUARD));
     gsc__aligned_free(scratch);
     return last;
@@ -115,25 +118,28 @@ static void lists_are_inside_the_buffer(void **state) {
                                     .gaussians = 1000,
                                     .cameras = cameras,
                                     .flags = i % 2 ? GSC_RASTER_FORWARD_ONLY : 0};
-        const gsc__gpu_frame nothing = {.record_capacity = 0};
         gsc__gpu_layout layout;
-        gsc__gpu_tile_lists lists;
-        memset(&layout, 0, sizeof layout);
         gsc__gpu_layout_plan(&raster, 10, &layout);
         const gsc_raster_info info = {.intersections_bytes = layout.lists + 4 * (size_t)frame};
         const gsc__raster_buffers buffers = {
             .intersections = (void *)base, .intersections_bytes = layout.lists + 4 * (size_t)given};
+        gsc__gpu_pass pass = {.call = CALL_ON(NULL),
+                              .raster = &raster,
+                              .buffers = &buffers,
+                              .info = &info,
+                              .layout = layout};
+        const gsc__gpu_tile_lists *lists = &pass.lists;
         uintptr_t next = layout.lists;
-        for (int c = 0; c < cameras; ++c) {
-            if (gsc__gpu_lists_begin(&layout, c, &nothing, &buffers, &info, &lists, "test")) break;
-            const uintptr_t begin = (uintptr_t)lists.values - base,
-                            bytes = 4 * (uintptr_t)lists.capacity;
+        for (; pass.camera < cameras; ++pass.camera) {
+            if (gsc__gpu_lists_begin(&pass)) break;
+            const uintptr_t begin = (uintptr_t)lists->values - base,
+                            bytes = 4 * (uintptr_t)lists->capacity;
             assert_true(begin >= layout.lists && begin % 256 == 0);
             assert_true(bytes <= buffers.intersections_bytes - begin);
-            if (cameras == 1 || !lists.stay) continue;
-            assert_true(begin >= next && lists.rounds == 1 && lists.capacity > 0);
+            if (cameras == 1 || !lists->stay) continue;
+            assert_true(begin >= next && lists->rounds == 1 && lists->capacity > 0);
             next = begin + bytes;
-            slots += c > 0;
+            slots += pass.camera > 0;
         }
     }
     assert_true(slots > 0);
