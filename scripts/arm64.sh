@@ -48,7 +48,7 @@ fi
 
 cat >"$system/meson.ini" <<INI
 [binaries]
-exe_wrapper = [$(printf "'%s', " $qemu)]
+exe_wrapper = ['$(echo "$qemu" | sed "s/ /', '/g")']
 [properties]
 sys_root = '$system'
 pkg_config_libdir = '$libraries/pkgconfig'

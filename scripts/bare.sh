@@ -27,7 +27,6 @@ chmod 755 "$bare"
 trap 'rm -rf "$bare"' EXIT
 log=$(mktemp)
 say "== a minimal root"
-# shellcheck disable=SC2086 # a URI and a suite
 debootstrap --variant=minbase --include=make,ca-certificates "${source#* }" "$bare" \
     "${source% *}" >"$log" 2>&1 || {
     tail -n 3 "$log" >&2
@@ -50,7 +49,6 @@ inside() {
     user=$1
     clone=/home/plain/$2
     shift 2
-    # shellcheck disable=SC2016
     env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \
         GSPLAT_C_CUDA=0 GSPLAT_C_TORCH=0 GSPLAT_C_JAX=0 GSPLAT_C_RUST=0 \
         unshare --mount --pid --fork sh -ec '

@@ -10,6 +10,7 @@ export GSPLAT_C_GOLDEN
 command -v gcovr >/dev/null || die "gcovr is not installed"
 
 # Counters are shared by threads.  The float64 build is the tests' oracle, not the library.
+# shellcheck disable=SC2086 # options are a list of words
 sh scripts/build.sh build-coverage -Dtests=enabled -Dtools=disabled -Dgpu_targets=90 \
     -Db_coverage=true -Doptimization=1 -Dc_args=-fprofile-update=atomic \
     ${GSPLAT_C_MESON_OPTIONS:-}

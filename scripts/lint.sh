@@ -1,16 +1,21 @@
 #!/bin/sh
-# Builds everything with gcc and with clang, warnings being errors, checks the format, runs
-# clang-tidy, makes the API reference, to which every public item must be known, and looks at
-# the Rust crates.
+# Format, linters, and builds with gcc and with clang; every warning is an error.
 . "$(dirname "$0")/common.sh"
 
+say "== clang-format, rustfmt"
+sh scripts/format.sh --check
+say "== shellcheck"
+shellcheck scripts/*.sh .ci/run
+say "== ruff, mypy"
+ruff check --quiet
+mypy
+say "== doxygen"
+sh scripts/docs.sh
 for compiler in gcc clang; do
-    say "== $compiler, warnings are errors"
+    say "== $compiler"
     CC=$compiler sh scripts/build.sh build-lint/$compiler -Dwerror=true -Dtests=enabled \
         -Dtools=enabled -Dgpu_targets=90
 done
-say "== clang-format"
-sh scripts/format.sh --check
 say "== clang-tidy"
 # tidy FLAG..: the files named on standard input
 tidy() {
@@ -21,22 +26,19 @@ tidy() {
         tidy "-std=c11 -Iinclude -iquote src -Ibuild-lint/clang $*"
 }
 echo src/cpu/cpu_isa.c src/cpu/project.c | tidy -DGSC_ISA=avx2 -mavx2 -mfma -mbmi2
-runtime=$(ls -d .venv/lib/python3*/site-packages/nvidia/cuda_runtime/include 2>/dev/null |
-    head -n 1)
+runtime=$(find .venv -path '*/nvidia/cuda_runtime/include' -prune)
 if [ -n "$runtime" ]; then
-    find tools examples -name '*_cuda.c' | sort | tidy -isystem "$runtime" -isystem tools/cuda
+    find tools examples -name '*_cuda.c' | tidy -isystem "$runtime" -isystem tools/cuda
 else
-    say "no CUDA Runtime: what uses it is left out"
+    say "no CUDA Runtime: files that use it are left out"
 fi
 {
     find src tools examples -name '*.c' ! -path 'src/cpu/*' ! -name '*_cuda.c' ! -name '*_windows.c'
     echo src/cpu/camera.c src/cpu/raster_state.c src/cpu/sort.c
 } | tidy
 if [ -d /usr/x86_64-w64-mingw32/include ]; then
-    find src tools -name '*_windows.c' | sort | tidy --target=x86_64-w64-mingw32
+    find src tools -name '*_windows.c' | tidy --target=x86_64-w64-mingw32
 fi
-say "== doxygen"
-sh scripts/docs.sh
-say "== clippy, rustfmt, rustdoc"
+say "== clippy, rustdoc"
 sh scripts/rust.sh lint
 say "lint: clean"

@@ -83,5 +83,6 @@ check() { # tool
     [ -z "${LEFT:-}" ] || { mkdir -p "$LEFT" && cp "$work/left" "$LEFT/$1"; }
 }
 
-for tool in ${*:-racecheck memcheck initcheck}; do check "$tool"; done
+[ $# -gt 0 ] || set -- racecheck memcheck initcheck
+for tool; do check "$tool"; done
 [ ! -e "$work/failed" ]

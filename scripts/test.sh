@@ -5,6 +5,7 @@
 . "$(dirname "$0")/common.sh"
 
 find_golden_data
+# shellcheck disable=SC2086 # options are a list of words
 sh scripts/build.sh build -Dtests=enabled -Dtools=enabled -Dgpu=auto -Ddefault_library=both \
     ${GSPLAT_C_MESON_OPTIONS:-}
 

@@ -55,8 +55,9 @@ archive() {
 }
 # describe PACKAGE LIBRARY FLAGS [MODULE]: writes MODULE.pc, or PACKAGE.pc.
 describe() {
+    version=$(basename "$sources/$1"-[0-9]*)
     printf '%s\n' "prefix=$folder" "Name: $1" "Description: $1, static, for Windows" \
-        "Version: $(ls "$sources" | sed -n "s/^$1-\([0-9.]*\)$/\1/p")" \
+        "Version: ${version#"$1"-}" \
         'Libs: -L${prefix}/lib'" -l$2" 'Cflags: -isystem ${prefix}/include'" $3" \
         >"$folder/lib/pkgconfig/${4:-$1}.pc"
 }
@@ -70,7 +71,8 @@ describe cjson cjson "-isystem \${prefix}/include/cjson -DCJSON_HIDE_SYMBOLS" li
 cd "$sources"/libpng1.6-*
 cp scripts/pnglibconf.h.prebuilt "$folder/include/pnglibconf.h"
 cp png.h pngconf.h "$folder/include/"
-archive png "-I$folder/include" $(ls "$PWD"/png*.c | grep -v pngtest.c)
+rm pngtest.c
+archive png "-I$folder/include" "$PWD"/png*.c
 cp "/usr/$target/lib/libz.a" "$folder/lib/" # without the one for zlib's DLL beside it
 describe libpng1.6 'png -lz' '' libpng
 
@@ -79,7 +81,7 @@ cd "$sources"/cmocka-*
 sed 's/(__format__ (__printf__,/(__format__ (__gnu_printf__,/' include/cmocka.h >"$folder/include/cmocka.h"
 : >"$scratch/config.h"
 for header in assert inttypes io malloc setjmp stdarg stddef stdint stdio stdlib string time; do
-    echo "#define HAVE_$(echo $header | tr a-z A-Z)_H 1" >>"$scratch/config.h"
+    echo "#define HAVE_$(echo $header | tr '[:lower:]' '[:upper:]')_H 1" >>"$scratch/config.h"
 done
 archive cmocka "-DHAVE_CONFIG_H -DCMOCKA_STATIC -I$scratch -Iinclude -I$PWD/include" "$PWD/src/cmocka.c"
 describe cmocka cmocka -DCMOCKA_STATIC
