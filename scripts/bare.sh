@@ -1,12 +1,14 @@
 #!/bin/sh
 # `make demo` and `make test` on a bare machine: a minimal Debian root with make and
-# ca-certificates alone, in which setup.sh has to find everything else.  Runs them on a clone of
-# HEAD as root, where another user owns the clone, and then as a user without sudo.  Before
-# anything is installed, that user has to learn which packages are missing.
+# ca-certificates alone, where setup.sh has to install everything else.
 #
-# The root takes package sources, certificates and pip's settings from this machine and is
-# removed at the end.  Needs root, debootstrap and a package mirror; skipped without them.
-# Arguments are what the user runs, `demo test` by default.
+#   1. As a user without sudo: the message names the missing packages.
+#   2. As root, in a clone that belongs to another user, which git refuses to read.
+#   3. As a user without sudo, and without git.
+#
+# Arguments are the targets of the third step, `demo test` by default.  The root takes package
+# sources, certificates and pip's settings from this machine and is removed at the end.  Needs
+# root, debootstrap and a package mirror; skipped without them.
 . "$(dirname "$0")/common.sh"
 
 skip() {
@@ -24,8 +26,8 @@ source=$(apt-get indextargets --format '$(REPO_URI) $(CODENAME)' 'Created-By: Pa
 
 bare=$(mktemp -d)
 chmod 755 "$bare"
-trap 'rm -rf "$bare"' EXIT
-log=$(mktemp)
+trap 'rm -rf "$bare" "$bare.log"' EXIT
+log=$bare.log
 say "== a minimal root"
 debootstrap --variant=minbase --include=make,ca-certificates "${source#* }" "$bare" \
     "${source% *}" >"$log" 2>&1 || {
@@ -40,7 +42,7 @@ apt-config dump | grep '^Acquire' >"$bare/etc/apt/apt.conf.d/99host"
 echo force-unsafe-io >"$bare/etc/dpkg/dpkg.cfg.d/unsafe-io"
 chroot "$bare" useradd --create-home plain
 for clone in root plain; do
-    git clone --quiet --no-hardlinks "$root" "$bare/home/plain/$clone"
+    git -c "safe.directory=*" clone --quiet --no-hardlinks "$root" "$bare/home/plain/$clone"
 done
 chroot "$bare" chown -R plain /home/plain
 
@@ -63,7 +65,10 @@ say "== a user without sudo, packages missing"
 cat "$log"
 grep -q 'as root run: apt-get install .*gcc' "$log" || die "no word of what to install"
 say "== root, in a clone of another user"
+chroot "$bare" sh -c 'apt-get -q update && apt-get -q -y --no-install-recommends install git' \
+    >"$log" 2>&1 || die "could not install git"
 inside root root demo test
-say "== a user without sudo"
+say "== a user without sudo or git"
+chroot "$bare" apt-get -q -y purge git >"$log" 2>&1
 inside plain plain "${@:-demo test}"
 say "bare: clean"

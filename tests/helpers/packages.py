@@ -57,7 +57,9 @@ def make_checkout(folder):
             pytest.skip(f"there is no Python package {module}: see tests/requirements-wheel.txt")
     if not (ROOT / ".git").exists():
         pytest.skip("not a checkout")
-    listed = run("git", "-C", ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    # The checkout may belong to another user, as it does in many containers.
+    listed = run("git", "-C", ROOT, "-c", f"safe.directory={ROOT}", "ls-files", "-z", "--cached",
+                 "--others", "--exclude-standard")
     for name in filter(None, listed.split("\0")):
         if (ROOT / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
