@@ -6,7 +6,7 @@
 #
 # Left out:
 #   suite fork          forks with threads, which qemu loses in the child
-#   suite oracle        the tests' own reference renderer
+#   suite oracle        the tests' own reference rasterizer
 #   suite slow          the slowest tests of the float64 library, 7 minutes of an emulated
 #                       processor: the same C as on x86-64, while arm64's own code is for float32
 #   Python tests that start processes, which would not be emulated, and those with torch or jax

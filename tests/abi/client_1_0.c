@@ -163,10 +163,10 @@ static void rasterizer(gsc_context *context) {
     CHECK(one.color[middle] > 0.8f && one.color[middle] < 1);
     CHECK(one.color[0] == background[0] && one.alpha[0] == 0); /* a corner that none reaches */
     CHECK(one.radii[0] > 3 && one.radii[1] > 3);
-    const float *const grads = one.by_means;
-    const size_t count = (size_t)(one.by_view + 16 - grads);
+    const float *const grads = one.grad_means;
+    const size_t count = (size_t)(one.grad_view + 16 - grads);
     for (size_t i = 0; i < count; ++i) CHECK(isfinite(grads[i]));
-    CHECK(one.by_colors[0] > 0 && one.by_background[0] > 0 && fabsf(one.by_means[2]) > 0);
+    CHECK(one.grad_colors[0] > 0 && one.grad_background[0] > 0 && fabsf(one.grad_means[2]) > 0);
 
     uint8_t visible[SPLATS] = {7, 7};
     GSC_INIT(gsc_raster_args, args);

@@ -19,8 +19,8 @@ static float background[] = {0.2f, 0.2f, 0.2f};
 /* Results of one forward and backward. */
 typedef struct frame {
     float color[3 * HEIGHT * WIDTH], alpha[HEIGHT * WIDTH], depth[HEIGHT * WIDTH];
-    float by_means[3 * SPLATS], by_scales[3 * SPLATS], by_rotations[4 * SPLATS];
-    float by_opacities[SPLATS], by_colors[3 * SPLATS], by_background[3], by_view[16];
+    float grad_means[3 * SPLATS], grad_scales[3 * SPLATS], grad_rotations[4 * SPLATS];
+    float grad_opacities[SPLATS], grad_colors[3 * SPLATS], grad_background[3], grad_view[16];
     int32_t radii[SPLATS];
 } frame;
 
@@ -29,8 +29,8 @@ typedef void raster_work(gsc_context *, const gsc_raster_args *, const gsc_raste
                          const gsc_raster_grads *);
 
 static void with_scene(gsc_context *context, frame *f, raster_work *work) {
-    static float by_color[3 * HEIGHT * WIDTH];
-    for (int i = 0; i < 3 * HEIGHT * WIDTH; ++i) by_color[i] = 0.001f * (float)(i % 7);
+    static float grad_color[3 * HEIGHT * WIDTH];
+    for (int i = 0; i < 3 * HEIGHT * WIDTH; ++i) grad_color[i] = 0.001f * (float)(i % 7);
     memset(f, 0xff, sizeof *f); /* NaN, which the library has to replace */
     GSC_INIT(gsc_raster_args, args);
     args.width = WIDTH;
@@ -49,14 +49,14 @@ static void with_scene(gsc_context *context, frame *f, raster_work *work) {
     outputs.depth = FLOATS(f->depth, HEIGHT, WIDTH);
     outputs.radii = INTS(f->radii, SPLATS);
     GSC_INIT(gsc_raster_grads, grads);
-    grads.color = FLOATS(by_color, 3, HEIGHT, WIDTH);
-    grads.means = FLOATS(f->by_means, SPLATS, 3);
-    grads.scales = FLOATS(f->by_scales, SPLATS, 3);
-    grads.rotations = FLOATS(f->by_rotations, SPLATS, 4);
-    grads.opacities = FLOATS(f->by_opacities, SPLATS);
-    grads.colors = FLOATS(f->by_colors, SPLATS, 3);
-    grads.background = FLOATS(f->by_background, 3);
-    grads.view = FLOATS(f->by_view, 4, 4);
+    grads.color = FLOATS(grad_color, 3, HEIGHT, WIDTH);
+    grads.means = FLOATS(f->grad_means, SPLATS, 3);
+    grads.scales = FLOATS(f->grad_scales, SPLATS, 3);
+    grads.rotations = FLOATS(f->grad_rotations, SPLATS, 4);
+    grads.opacities = FLOATS(f->grad_opacities, SPLATS);
+    grads.colors = FLOATS(f->grad_colors, SPLATS, 3);
+    grads.background = FLOATS(f->grad_background, 3);
+    grads.view = FLOATS(f->grad_view, 4, 4);
     work(context, &args, &outputs, &grads);
 }
 

@@ -10,7 +10,7 @@ static gsc_train_args train;
 static gsc_train_group groups[3];
 static gsc_image_loss_args loss;
 static gsc_raster_info info;
-static view target, moments[3][2], loss_value, mask, radii, by_means;
+static view target, moments[3][2], loss_value, mask, radii, grad_means;
 
 static int reset_train(void **state) {
     reset(state);
@@ -19,7 +19,7 @@ static int reset_train(void **state) {
     VIEW(&mask, 4, 7);
     VIEW(&radii, 5);
     view_dtype(&radii, kDLInt, 32);
-    VIEW(&by_means, 5, 3);
+    VIEW(&grad_means, 5, 3);
     memset(groups, 0, sizeof groups);
     static const int32_t parameters[3] = {GSC_PARAMETER_SCALES, GSC_PARAMETER_OPACITIES,
                                           GSC_PARAMETER_COLORS};
@@ -81,13 +81,13 @@ static void memory_of_its_own(void **state) {
 
 static void memory_of_the_caller(void **state) {
     (void)state;
-    static view by_color;
-    VIEW(&by_color, 1, 3, 4, 7);
-    by_color.tensor.byte_offset = 32768;
+    static view grad_color;
+    VIEW(&grad_color, 1, 3, 4, 7);
+    grad_color.tensor.byte_offset = 32768;
     outputs.radii = &radii.tensor;
     train.outputs = &outputs;
     train.buffers = &buffers;
-    loss.grad_image = &by_color.tensor;
+    loss.grad_image = &grad_color.tensor;
     expect_ok(gsc_train_step(&context, &train, NULL));
     assert_string_equal(mock.calls, CALLS);
     assert_int_equal(heap.allocations, 0);
@@ -161,7 +161,7 @@ static void other_gradients_go_on(void **state) {
     VIEW(&means2d, 5, 2);
     alpha.tensor.byte_offset = 16384;
     grads.alpha = &alpha.tensor;
-    grads.means = &by_means.tensor;
+    grads.means = &grad_means.tensor;
     grads.means2d = &means2d.tensor;
     train.grads = &grads;
     expect_ok(gsc_train_step(&context, &train, NULL));
@@ -323,10 +323,10 @@ static void colors_of_three_channels(void **state) {
 
 static void gradients_are_checked(void **state) {
     (void)state;
-    static view by_scales;
-    VIEW(&by_scales, 5, 3);
+    static view grad_scales;
+    VIEW(&grad_scales, 5, 3);
     train.grads = &grads;
-    grads.scales = &by_scales.tensor;
+    grads.scales = &grad_scales.tensor;
     expect(GSC_ERROR_INVALID_ARGUMENT,
            "train_step: grads.scales is wanted, but groups[0] is for scales");
     grads.scales = NULL;

@@ -1,5 +1,5 @@
 /* The rasterizer under descriptors and tensors of every kind, right and wrong: sizes,
- * project, render and backward with buffers of the caller, or forward and
+ * project, blend and backward with the caller's buffers, or forward and
  * backward_saved; and mark_visible. */
 #include "scene.h"
 

@@ -1,5 +1,5 @@
 /* Saved buffers that came to harm: a right forward call, then bytes of state, tile lists
- * or info are changed before render and before backward. */
+ * or info are changed before blend and before backward. */
 #include "scene.h"
 
 #include <string.h>

@@ -11,7 +11,8 @@ enum { STATE_BYTES = 1 << 15, LIST_BYTES = 1 << 19 };
 static mock_driver_state *mock;
 static gsc_context *context;
 static _Alignas(256) unsigned char state_memory[STATE_BYTES], lists_memory[LIST_BYTES];
-static view color, depth, touched, weight_sum, weight_count, grad_color, by_means, grad_background;
+static view color, depth, touched, weight_sum, weight_count, grad_color, grad_means,
+    grad_background;
 static view state, lists;
 static gsc_raster_info info;
 static gsc_raster_buffers buffers;
@@ -32,12 +33,12 @@ static void make_views(void) {
     VIEW(&weight_sum, CAMERAS, GAUSSIANS);
     VIEW(&weight_count, CAMERAS, GAUSSIANS);
     VIEW(&grad_color, CAMERAS, 3, HEIGHT, WIDTH);
-    VIEW(&by_means, GAUSSIANS, 3);
+    VIEW(&grad_means, GAUSSIANS, 3);
     VIEW(&grad_background, CAMERAS, 3);
     view_dtype(&touched, kDLInt, 32);
     view_dtype(&weight_count, kDLInt, 32);
-    view *const all[] = {&color,        &depth,      &touched,  &weight_sum,
-                         &weight_count, &grad_color, &by_means, &grad_background};
+    view *const all[] = {&color,        &depth,      &touched,    &weight_sum,
+                         &weight_count, &grad_color, &grad_means, &grad_background};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; ++i) {
         view_device(all[i], kDLCUDA, 0);
         all[i]->tensor.data = view_memory + 4096 * (i + 1);
@@ -63,7 +64,7 @@ static int open_context(void **unused) {
         .struct_size = sizeof buffers, .state = &state.tensor, .intersections = &lists.tensor};
     outputs = (gsc_raster_outputs){.struct_size = sizeof outputs, .color = &color.tensor};
     grads = (gsc_raster_grads){
-        .struct_size = sizeof grads, .color = &grad_color.tensor, .means = &by_means.tensor};
+        .struct_size = sizeof grads, .color = &grad_color.tensor, .means = &grad_means.tensor};
     context = mock_context(0, 0);
     know(100);
     return 0;
@@ -76,7 +77,7 @@ static int close_context(void **unused) {
     return 0;
 }
 
-static gsc_status render(void) {
+static gsc_status run_blend(void) {
     return gsc_raster_blend(context, &args, &buffers, &outputs, &info, NULL, NULL);
 }
 

@@ -13,7 +13,7 @@ enum { PIXELS = CAMERAS * WIDTH * HEIGHT, STATE_BYTES = 1 << 15 };
 static mock_driver_state *mock;
 static gsc_context *context;
 static _Alignas(256) unsigned char state_memory[STATE_BYTES], lists_memory[STATE_BYTES];
-static view color, radii, state_bytes, lists_bytes, grad_color, by_means, visible, scalar;
+static view color, radii, state_bytes, lists_bytes, grad_color, grad_means, visible, scalar;
 static view points, indices, image, map, rows;
 static gsc_raster_info info;
 
@@ -36,7 +36,7 @@ static int open_context(void **unused) {
     VIEW(&radii, CAMERAS, GAUSSIANS);
     view_dtype(&radii, kDLInt, 32);
     VIEW(&grad_color, CAMERAS, 3, HEIGHT, WIDTH);
-    VIEW(&by_means, GAUSSIANS, 3);
+    VIEW(&grad_means, GAUSSIANS, 3);
     VIEW(&visible, CAMERAS, GAUSSIANS);
     view_dtype(&visible, kDLUInt, 8);
     view_init(&scalar, 0, NULL);
@@ -46,8 +46,8 @@ static int open_context(void **unused) {
     VIEW(&image, 1, 3, 16, 20);
     VIEW(&map, 1, 3, 16, 20);
     VIEW(&rows, 40, 3);
-    view *const all[] = {&color,  &radii,   &grad_color, &by_means, &visible, &scalar,
-                         &points, &indices, &image,      &map,      &rows};
+    view *const all[] = {&color,  &radii,   &grad_color, &grad_means, &visible, &scalar,
+                         &points, &indices, &image,      &map,        &rows};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; ++i) on_gpu(all[i]);
     bytes(&state_bytes, state_memory, STATE_BYTES);
     bytes(&lists_bytes, lists_memory, STATE_BYTES);
@@ -87,7 +87,7 @@ static gsc_status project_and_wait(void *stream) {
     return project(&found, stream);
 }
 
-static gsc_status render(void *stream) {
+static gsc_status run_blend(void *stream) {
     GSC_INIT(gsc_raster_buffers, buffers);
     GSC_INIT(gsc_raster_outputs, outputs);
     buffers.state = &state_bytes.tensor;
@@ -102,7 +102,7 @@ static gsc_status backward(void *stream) {
     buffers.state = &state_bytes.tensor;
     buffers.intersections = &lists_bytes.tensor;
     grads.color = &grad_color.tensor;
-    grads.means = &by_means.tensor;
+    grads.means = &grad_means.tensor;
     return gsc_raster_backward(context, &args, &buffers, &info, &grads, stream);
 }
 
@@ -112,7 +112,7 @@ static gsc_status forward(void *stream) {
     gsc_raster_saved *saved;
     outputs.color = &color.tensor;
     grads.color = &grad_color.tensor;
-    grads.means = &by_means.tensor;
+    grads.means = &grad_means.tensor;
     GSC__TRY(gsc_rasterize(context, &args, &outputs, &saved, stream));
     gsc_status status = gsc_rasterize_backward(context, &args, saved, &grads, stream);
     gsc_raster_saved_free(saved, stream);
@@ -177,8 +177,8 @@ static gsc_status train_step(void *stream) {
     DLTensor target = color.tensor;
     target.shape += 1;
     target.ndim -= 1;
-    const gsc_train_group group = {.moment1 = &by_means.tensor,
-                                   .moment2 = &by_means.tensor,
+    const gsc_train_group group = {.moment1 = &grad_means.tensor,
+                                   .moment2 = &grad_means.tensor,
                                    .parameter = GSC_PARAMETER_MEANS,
                                    .lr = 0.1f};
     GSC_INIT(gsc_image_loss_args, loss);
@@ -201,7 +201,7 @@ static const struct {
 } operations[] = {
     {"project, no info", project_only, 0},
     {"project", project_and_wait, 1},
-    {"render", render, 0},
+    {"blend", run_blend, 0},
     {"backward", backward, 0},
     {"forward and backward", forward, 1},
     {"mark_visible", mark_visible, 0},
@@ -346,7 +346,7 @@ static void blending_has_warps_for_long_lists(void **unused) {
     static const struct {
         gsc_status (*run)(void *stream);
         const char *kernel;
-    } passes[] = {{render, "gsc_blend"}, {backward, "gsc_blend_backward"}};
+    } passes[] = {{run_blend, "gsc_blend"}, {backward, "gsc_blend_backward"}};
     gsc_k_find_tiles find;
     (void)unused;
     for (int i = 0; i < 2; ++i) {
@@ -373,7 +373,7 @@ static void groups_hold_every_piece(void **unused) {
     (void)unused;
     mock->launch_count = 0;
     expect_ok(project_only(NULL));
-    expect_ok(render(NULL));
+    expect_ok(run_blend(NULL));
     const mock_launch *seen = launch_of("gsc_project");
     memcpy(&begin, launch_of("gsc_begin")->args, sizeof begin);
     memcpy(&found, seen->args, sizeof found);

@@ -10,7 +10,7 @@ static void expect_lists(ptrdiff_t apart, int64_t capacity) {
     gsc_k_blend blend, first;
     gsc_k_blend_backward blend_backward;
     mock->launch_count = 0;
-    expect_ok(render());
+    expect_ok(run_blend());
     expect_ok(gsc_raster_backward(context, &args, &buffers, &info, &grads, NULL));
     ARGS_OF("blend", 0, first);
     for (int c = 0; c < CAMERAS; ++c) {
@@ -50,7 +50,7 @@ static void lists_stay_where_each_camera_has_a_slot(void **unused) {
     }
     bytes(&lists, lists_memory, whole - (CAMERAS - 1) * slot - 4);
     info.intersections_min_bytes = 0;
-    expect_ok(render());
+    expect_ok(run_blend());
     assert_true(launches_of("gsc_count_tiles") > 0);
 }
 
@@ -62,7 +62,7 @@ static void one_slot_without_backward(void **unused) {
     args.flags |= GSC_RASTER_FORWARD_ONLY;
     know(1000);
     assert_true(info.intersections_bytes <= kept - 4096);
-    expect_ok(render());
+    expect_ok(run_blend());
     for (int c = 0; c < 2; ++c) ARGS_OF("blend", c, blend[c]);
     assert_ptr_equal(blend[0].lists, blend[1].lists);
     assert_int_equal(blend[0].capacity, 1000);
@@ -89,7 +89,7 @@ static void expect_four_visible(void) {
 
 /* Everything is queued before the counts are waited for, once; then they are expected of the
  * next frame. */
-static void drawing_waits_once_at_the_end(void **unused) {
+static void project_blend_waits_once_at_the_end(void **unused) {
     static const int per_camera[] = {VIEW_, INTRINSICS, POSITION, BACKGROUND, WEIGHTS, COLORS};
     gsc_raster_info found = {.struct_size = sizeof found};
     (void)unused;
@@ -126,9 +126,9 @@ static void drawing_waits_once_at_the_end(void **unused) {
     assert_int_equal(gsc_last_error_cuda(), 700);
 }
 
-/* Several cameras are drawn in one go too: their counts come together, are added up, and the
+/* Several cameras in one step too: their counts come together, are added up, and the
  * largest is expected of the next one, of however many. */
-static void drawing_several_cameras(void **unused) {
+static void several_cameras_in_one_step(void **unused) {
     gsc_raster_info found = {.struct_size = sizeof found};
     (void)unused;
     memset(state_memory, 0, sizeof state_memory);
@@ -170,13 +170,13 @@ static void a_camera_with_more_than_expected(void **unused) {
     mock->on_query = NULL;
     assert_int_equal(info.visible, 3);
     assert_int_equal(info.intersections, 250);
-    expect_lists(192, 192); /* with render it goes on */
+    expect_lists(192, 192); /* with blend it goes on */
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(lists_stay_where_each_camera_has_a_slot), TEST(one_slot_without_backward),
-        TEST(drawing_waits_once_at_the_end),           TEST(drawing_several_cameras),
+        TEST(project_blend_waits_once_at_the_end),     TEST(several_cameras_in_one_step),
         TEST(a_camera_with_more_than_expected),
     };
     (void)cpu;

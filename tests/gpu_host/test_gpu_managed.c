@@ -31,7 +31,7 @@ static gsc_raster_saved *forward(void) {
     return saved;
 }
 
-/* The first frame is counted before it has lists, the next one is drawn as was expected. */
+/* The first frame is counted before it has lists, the next one is as expected. */
 static void a_state_and_its_lists_are_tensors_on_the_device(void **unused) {
     (void)unused;
     for (int frame = 0; frame < 2; ++frame) {
@@ -77,7 +77,7 @@ int main(void) {
     (void)cpu;
     (void)out;
     (void)drop;
-    (void)render;
+    (void)run_blend;
     (void)launches_of;
     mock = mock_open();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,15 +6,15 @@
 
 static void the_outputs_choose_the_kernel(void **unused) {
     (void)unused;
-    expect_ok(render());
+    expect_ok(run_blend());
     assert_int_equal(launches_of("gsc_blend"), CAMERAS);
     know(100);
     outputs.inv_depth = &depth.tensor;
-    expect_ok(render());
+    expect_ok(run_blend());
     assert_int_equal(launches_of("gsc_blend_depths"), CAMERAS);
     know(100);
     outputs.median_depth = &depth.tensor;
-    expect_ok(render());
+    expect_ok(run_blend());
     assert_int_equal(launches_of("gsc_blend_any"), CAMERAS);
     assert_int_equal(launches_of("gsc_blend") + launches_of("gsc_blend_depths"), 0);
     assert_int_equal(launches_of("gsc_finish_statistics"), 0);
@@ -31,7 +31,7 @@ static void statistics_are_summed_and_finished(void **unused) {
     outputs.weight_count = &weight_count.tensor;
     memset(touched.tensor.data, 0xff, sizeof(int32_t) * CAMERAS * GAUSSIANS);
     memset(weight_count.tensor.data, 0xff, sizeof(int32_t) * CAMERAS * GAUSSIANS);
-    expect_ok(render());
+    expect_ok(run_blend());
     assert_int_equal(launches_of("gsc_blend_any"), CAMERAS);
     for (int c = 0; c < CAMERAS; ++c) {
         ARGS_OF("weight_scale", c, scale);
@@ -53,7 +53,7 @@ static void statistics_are_summed_and_finished(void **unused) {
 static void counting_alone_looks_at_no_weights(void **unused) {
     (void)unused;
     outputs.touched = &touched.tensor;
-    expect_ok(render());
+    expect_ok(run_blend());
     assert_int_equal(launches_of("gsc_weight_scale"), 0);
     assert_int_equal(launches_of("gsc_finish_statistics"), CAMERAS);
 }
@@ -63,13 +63,13 @@ static void a_background_on_the_host_is_copied(void **unused) {
     static float values[CAMERAS * 3] = {1, 2, 3, 4, 5, 6};
     gsc_k_blend blend;
     (void)unused;
-    expect_ok(render());
+    expect_ok(run_blend());
     ARGS_OF("blend", 1, blend);
     assert_ptr_equal(blend.background, (float *)views[BACKGROUND].tensor.data + 3);
     view_device(&views[BACKGROUND], kDLCPU, 0);
     views[BACKGROUND].tensor.data = values;
     know(100);
-    expect_ok(render());
+    expect_ok(run_blend());
     for (int c = 0; c < CAMERAS; ++c) {
         ARGS_OF("blend", c, blend);
         const unsigned char *where = (const unsigned char *)blend.background;
@@ -98,7 +98,7 @@ static void a_small_buffer_makes_bands(void **unused) {
     (void)unused;
     know(40000);
     assert_int_equal(launches_of("gsc_count_tiles"), 0);
-    expect_ok(render());
+    expect_ok(run_blend());
     assert_int_equal(launches_of("gsc_count_tiles"), 0);
     assert_int_equal(launches_of("gsc_blend"), CAMERAS);
 
@@ -106,7 +106,7 @@ static void a_small_buffer_makes_bands(void **unused) {
     const size_t whole = info.intersections_bytes;
     info.intersections_min_bytes = 0; /* of the fullest bin: not known */
     bytes(&lists, lists_memory, (int64_t)(whole / 3));
-    expect_ok(render());
+    expect_ok(run_blend());
     assert_int_equal(launches_of("gsc_count_tiles"), CAMERAS);
     assert_int_equal(launches_of("gsc_sum_tiles"), CAMERAS);
     assert_true(launches_of("gsc_blend") >= 3 * CAMERAS);
@@ -116,7 +116,7 @@ static void buffers_below_the_least_are_refused(void **unused) {
     (void)unused;
     bytes(&lists, lists_memory, 256);
     info.intersections_min_bytes = 0;
-    assert_int_equal(render(), GSC_ERROR_BUFFER_TOO_SMALL);
+    assert_int_equal(run_blend(), GSC_ERROR_BUFFER_TOO_SMALL);
     assert_non_null(strstr(gsc_last_error(), "raster_blend: intersections has 256 bytes"));
     assert_int_equal(gsc_raster_backward(context, &args, &buffers, &info, &grads, NULL),
                      GSC_ERROR_BUFFER_TOO_SMALL);

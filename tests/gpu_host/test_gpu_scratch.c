@@ -1,5 +1,5 @@
 #define _DEFAULT_SOURCE /* setenv */
-/* Where forward on a CUDA device has its scratch if it is not given: in the image, which is drawn
+/* Where forward on a CUDA device has its scratch if it is not given: in the image, which is written
  * last, as long as that is so; on a mock driver. */
 
 #include "raster_launches.h"
@@ -9,7 +9,7 @@ static _Alignas(256) unsigned char big_state[BIG_STATE];
 static _Alignas(256) float image[CAMERAS * PLANE + 64];
 
 /* Images that are larger than the scratch, from `shift` floats on. */
-static void draw_large(int shift, int64_t intersections) {
+static void open_large(int shift, int64_t intersections) {
     args.width = args.height = SIDE;
     drop(WEIGHTS);
     VIEW(&color, CAMERAS, 3, SIDE, SIDE);
@@ -30,7 +30,7 @@ static float *scratch_of(int which) {
     return (float *)(void *)emit.next;
 }
 
-/* In the last camera's image, for no other one is drawn after what needs it. */
+/* In the last camera's image, for no other one is written after what needs it. */
 static bool is_in_the_last_image(const float *scratch) {
     const float *begin = (const float *)color.tensor.data + (CAMERAS - 1) * PLANE;
     const ptrdiff_t bytes_used = (ptrdiff_t)info.forward_scratch_bytes;
@@ -41,11 +41,11 @@ static bool is_in_the_last_image(const float *scratch) {
     return true;
 }
 
-static void the_image_is_scratch_until_it_is_drawn(void **unused) {
+static void the_image_is_scratch_until_it_is_written(void **unused) {
     (void)unused;
     for (int shift = 0; shift <= 64; shift += 16) {
-        draw_large(shift, 1000);
-        expect_ok(render());
+        open_large(shift, 1000);
+        expect_ok(run_blend());
         assert_int_equal(launches_of("gsc_emit"), CAMERAS);
         for (int c = 0; c < CAMERAS; ++c) assert_true(is_in_the_last_image(scratch_of(c)));
     }
@@ -55,34 +55,34 @@ static void the_callers_scratch_is_used(void **unused) {
     static _Alignas(256) unsigned char memory[PLANE * sizeof *image];
     view scratch;
     (void)unused;
-    draw_large(0, 1000);
+    open_large(0, 1000);
     bytes(&scratch, memory, sizeof memory);
     buffers.scratch = &scratch.tensor;
-    expect_ok(render());
+    expect_ok(run_blend());
     assert_false(is_in_the_last_image(scratch_of(0)));
 }
 
 /* Cases in which the image is written to, or too small, while scratch is needed. */
 static void an_image_that_is_not_the_last_is_left_alone(void **unused) {
     (void)unused;
-    draw_large(0, 1000);
+    open_large(0, 1000);
     VIEW(&touched, CAMERAS, GAUSSIANS);
     view_dtype(&touched, kDLInt, 32);
     view_device(&touched, kDLCUDA, 0);
     touched.tensor.data = view_memory;
     outputs.touched = &touched.tensor;
-    expect_ok(render());
+    expect_ok(run_blend());
     assert_false(is_in_the_last_image(scratch_of(0)));
     outputs.touched = NULL;
 
-    draw_large(0, 1000);
+    open_large(0, 1000);
     bytes(&lists, lists_memory, (int64_t)info.intersections_min_bytes);
     assert_true(info.intersections_min_bytes < info.intersections_bytes);
-    expect_ok(render());
+    expect_ok(run_blend());
     assert_false(is_in_the_last_image(scratch_of(0)));
     bytes(&lists, lists_memory, LIST_BYTES);
 
-    draw_large(0, 50000);
+    open_large(0, 50000);
     const size_t needed = info.forward_scratch_bytes;
     args.height = 64;
     color.shape[2] = 64;
@@ -90,14 +90,14 @@ static void an_image_that_is_not_the_last_is_left_alone(void **unused) {
     expect_ok(gsc_raster_sizes(context, &args, &info));
     assert_true(needed > 0 && info.forward_scratch_bytes > PLANE / 4 * sizeof *image);
     mock->launch_count = 0;
-    expect_ok(render());
+    expect_ok(run_blend());
     assert_false(is_in_the_last_image(scratch_of(0)));
 }
 
 /* A forward call that takes all memory by itself. */
 static void forward_alone(void **unused) {
     (void)unused;
-    draw_large(0, 1000);
+    open_large(0, 1000);
     expect_ok(gsc_rasterize(context, &args, &outputs, NULL, NULL));
     mock->launch_count = 0;
     expect_ok(gsc_rasterize(context, &args, &outputs, NULL, NULL));
@@ -106,7 +106,7 @@ static void forward_alone(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(the_image_is_scratch_until_it_is_drawn),
+        TEST(the_image_is_scratch_until_it_is_written),
         TEST(the_callers_scratch_is_used),
         TEST(an_image_that_is_not_the_last_is_left_alone),
         TEST(forward_alone),

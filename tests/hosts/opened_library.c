@@ -50,9 +50,9 @@ enum { SPLATS = 600, WIDTH = 96, HEIGHT = 72, PIXELS = WIDTH * HEIGHT, NEIGHBOUR
 typedef struct work {
     float means[SPLATS][3], scales[SPLATS][3], rotations[SPLATS][4], opacities[SPLATS];
     float colors[SPLATS][3], view[16], intrinsics[4];
-    float image[3 * PIXELS], target[3 * PIXELS], by_image[3 * PIXELS], loss, ssim;
-    float by_means[SPLATS][3], by_scales[SPLATS][3], by_rotations[SPLATS][4];
-    float by_opacities[SPLATS], by_colors[SPLATS][3];
+    float image[3 * PIXELS], target[3 * PIXELS], grad_image[3 * PIXELS], loss, ssim;
+    float grad_means[SPLATS][3], grad_scales[SPLATS][3], grad_rotations[SPLATS][4];
+    float grad_opacities[SPLATS], grad_colors[SPLATS][3];
     float moment1[SPLATS][3], moment2[SPLATS][3];
     float distances2[SPLATS][NEIGHBOURS];
     int32_t indices[SPLATS][NEIGHBOURS];
@@ -107,7 +107,8 @@ static void fill(work *w) {
     for (int i = 0; i < 3 * PIXELS; i++) w->target[i] = uniform(&seed, 0, 1);
 }
 
-static bool render_and_differentiate(const opened_library *library, gsc_context *context, work *w) {
+static bool rasterize_and_differentiate(const opened_library *library, gsc_context *context,
+                                        work *w) {
     described d[18];
     GSC_INIT(gsc_raster_args, args);
     args.width = WIDTH;
@@ -127,14 +128,14 @@ static bool render_and_differentiate(const opened_library *library, gsc_context 
     loss.image = picture(&d[8], w->image, true);
     loss.target = picture(&d[9], w->target, true);
     loss.loss = floats(&d[10], &w->loss, 0, 0, 0);
-    loss.grad_image = picture(&d[11], w->by_image, true);
+    loss.grad_image = picture(&d[11], w->grad_image, true);
     GSC_INIT(gsc_raster_grads, grads);
-    grads.color = picture(&d[12], w->by_image, false);
-    grads.means = floats(&d[13], w->by_means, 2, SPLATS, 3);
-    grads.scales = floats(&d[14], w->by_scales, 2, SPLATS, 3);
-    grads.rotations = floats(&d[15], w->by_rotations, 2, SPLATS, 4);
-    grads.opacities = floats(&d[16], w->by_opacities, 1, SPLATS, 0);
-    grads.colors = floats(&d[17], w->by_colors, 2, SPLATS, 3);
+    grads.color = picture(&d[12], w->grad_image, false);
+    grads.means = floats(&d[13], w->grad_means, 2, SPLATS, 3);
+    grads.scales = floats(&d[14], w->grad_scales, 2, SPLATS, 3);
+    grads.rotations = floats(&d[15], w->grad_rotations, 2, SPLATS, 4);
+    grads.opacities = floats(&d[16], w->grad_opacities, 1, SPLATS, 0);
+    grads.colors = floats(&d[17], w->grad_colors, 2, SPLATS, 3);
 
     gsc_raster_saved *saved = NULL;
     bool good = !library->gsc_rasterize(context, &args, &outputs, &saved, NULL) &&
@@ -149,7 +150,7 @@ static bool the_others(const opened_library *library, gsc_context *context, work
     gsc_adam_group group;
     memset(&group, 0, sizeof group);
     group.parameter = floats(&d[0], w->means, 2, SPLATS, 3);
-    group.gradient = floats(&d[1], w->by_means, 2, SPLATS, 3);
+    group.gradient = floats(&d[1], w->grad_means, 2, SPLATS, 3);
     group.moment1 = floats(&d[2], w->moment1, 2, SPLATS, 3);
     group.moment2 = floats(&d[3], w->moment2, 2, SPLATS, 3);
     group.lr = 0.01f;
@@ -192,11 +193,11 @@ uint64_t library_work(const opened_library *library, gsc_context *context) {
     }
     fill(w);
     uint64_t hash = 0;
-    if (render_and_differentiate(library, context, w) && the_others(library, context, w)) {
+    if (rasterize_and_differentiate(library, context, w) && the_others(library, context, w)) {
         /* Something was drawn, and something has a gradient. */
         double drawn = 0, slope = 0;
         for (int i = 0; i < 3 * PIXELS; i++) drawn += (double)w->image[i];
-        for (int n = 0; n < SPLATS; n++) slope += (double)(w->by_colors[n][0] != 0);
+        for (int n = 0; n < SPLATS; n++) slope += (double)(w->grad_colors[n][0] != 0);
         if (drawn > PIXELS / 10.0 && slope > SPLATS / 10.0) hash = hash_of(w);
     } else {
         fprintf(stderr, "%s\n", library->gsc_last_error());

@@ -187,7 +187,7 @@ static void rasterize(agreement_file *file, gsc_context *context, int index) {
     must(library_forward(context, &s, NULL, &f, NULL));
     put_frame(file, &s, &f);
     gradients_alloc(&g, &s);
-    raster_scene_upstream(&s, BY_ALL, 77, &g);
+    raster_scene_upstream(&s, GRAD_ALL, 77, &g);
     must(library_backward(context, &s, NULL, &g));
     put_gradients(file, &s, &g);
     frame_free(&plain);

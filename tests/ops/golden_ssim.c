@@ -49,13 +49,13 @@ static void run_reference(const int64_t shape[4], const double *image, const dou
     size_t count = (size_t)(shape[0] * shape[1] * shape[2] * shape[3]);
     size_t windows = (size_t)c.planes * (size_t)image_map_height(&c) * (size_t)image_map_width(&c);
     double *map = reals_alloc(windows), *upstream = reals_alloc(windows);
-    double *by_target = reals_alloc(count);
+    double *grad_target = reals_alloc(count);
     *value = reference_ssim(&c, image, target, map);
     for (size_t i = 0; i < windows; i++) upstream[i] = 1 / (double)windows;
-    reference_ssim_backward(&c, image, target, upstream, gradient, by_target);
+    reference_ssim_backward(&c, image, target, upstream, gradient, grad_target);
     free(map);
     free(upstream);
-    free(by_target);
+    free(grad_target);
 }
 
 /* Means of maps in [-1, 1]: by the difference itself. */
@@ -74,13 +74,13 @@ static void ssim_agrees(void **state) {
     bool valid = strcmp(golden_string(&c, "padding"), "valid") == 0;
     bool flat = strstr(name, "flat") != NULL;
     double *image = golden_reals(&c, "in_img1"), *target = golden_reals(&c, "in_img2");
-    double *recorded = golden_reals(&c, "out_value"), *by_image = golden_reals(&c, "grad_img1");
+    double *recorded = golden_reals(&c, "out_value"), *grad_image = golden_reals(&c, "grad_img1");
     double *gradient = reals_alloc(array->count), *exact = reals_alloc(array->count);
     double value, exact_value;
     run(array->shape, image, target, valid, &value, gradient);
     run_reference(array->shape, image, target, valid, &exact_value, exact);
     int wrong = compare_report(name, "value, reference", compare_values(value, exact_value));
-    comparison by_recording = compare_reals(gradient, by_image, array->count, GOLDEN_EPSILON);
+    comparison by_recording = compare_reals(gradient, grad_image, array->count, GOLDEN_EPSILON);
     if (!flat) wrong += compare_report(name, "value", compare_values(value, recorded[0]));
     if (!flat) wrong += compare_report(name, "d image", by_recording);
     wrong += compare_report(name, "d image, ref.",
@@ -88,7 +88,7 @@ static void ssim_agrees(void **state) {
     free(image);
     free(target);
     free(recorded);
-    free(by_image);
+    free(grad_image);
     free(gradient);
     free(exact);
     golden_close(&c);

@@ -57,18 +57,18 @@ static void run(gsc_context *context, const ssim_case *c, const double *x, const
                 ssim_result *result) {
     int shape[4], scalar[4] = {1, 1, 1, 1};
     map_shape(c, shape);
-    enum { IMAGE, TARGET, MAP, MEAN, BY_MAP, BY_MEAN, GRAD_IMAGE, GRAD_TARGET, TENSORS };
+    enum { IMAGE, TARGET, MAP, MEAN, GRAD_MAP, GRAD_MEAN, GRAD_IMAGE, GRAD_TARGET, TENSORS };
     image_tensor t[TENSORS];
     image_tensor_make(&t[IMAGE], c->layout, c->shape, x);
     image_tensor_make(&t[TARGET], c->layout_target, c->shape, y);
     image_tensor_make(&t[MAP], LAYOUT_DENSE, shape, NULL);
     image_tensor_make(&t[MEAN], LAYOUT_DENSE, scalar, NULL);
-    image_tensor_make(&t[BY_MAP], c->layout_grad_map, shape, c->grad_map);
-    image_tensor_make(&t[BY_MEAN], LAYOUT_DENSE, scalar, &c->grad_mean);
+    image_tensor_make(&t[GRAD_MAP], c->layout_grad_map, shape, c->grad_map);
+    image_tensor_make(&t[GRAD_MEAN], LAYOUT_DENSE, scalar, &c->grad_mean);
     image_tensor_make(&t[GRAD_IMAGE], c->layout_out, c->shape, NULL);
     image_tensor_make(&t[GRAD_TARGET], c->layout_out, c->shape, NULL);
     t[MEAN].view.ndim = 0;
-    t[BY_MEAN].view.ndim = 1;
+    t[GRAD_MEAN].view.ndim = 1;
 
     GSC_INIT(gsc_ssim_args, args);
     args.flags = c->valid ? GSC_SSIM_VALID : 0;
@@ -82,8 +82,8 @@ static void run(gsc_context *context, const ssim_case *c, const double *x, const
     assert_true(image_tensor_read(&t[MEAN], &result->mean));
     if (result->map) assert_true(image_tensor_read(&t[MAP], result->map));
 
-    args.grad_map = c->grad_map ? &t[BY_MAP].view : NULL;
-    args.grad_mean = c->grad_map ? NULL : &t[BY_MEAN].view;
+    args.grad_map = c->grad_map ? &t[GRAD_MAP].view : NULL;
+    args.grad_mean = c->grad_map ? NULL : &t[GRAD_MEAN].view;
     args.grad_image = result->grad_image ? &t[GRAD_IMAGE].view : NULL;
     args.grad_target = result->grad_target ? &t[GRAD_TARGET].view : NULL;
     expect_ok(gsc_ssim_backward(context, &args, NULL));

@@ -52,7 +52,7 @@ void golden_scene(const golden_case *c, scene *s);
 /* The outputs that the case recorded, by the names of the library. */
 void golden_frame(const golden_case *c, const scene *s, frame *f);
 /* The upstream gradients of the case.  For an expected depth, depth / alpha, the
- * images in f (of the case or of a renderer) turn them into those of depth and alpha. */
+ * images in f (of the case or of a rasterizer) turn them into those of depth and alpha. */
 void golden_upstream(const golden_case *c, const scene *s, const frame *f, gradients *g);
 /* The gradients that it recorded. */
 void golden_gradients(const golden_case *c, const scene *s, gradients *g);

@@ -187,16 +187,16 @@ static void gsplat_upstream(const golden_case *c, const scene *s, const frame *f
     size_t pixels = scene_pixels(s);
     const char *mode = depth_mode(c);
     int row = s->channels + (mode[0] != 0);
-    double *by_image = golden_reals(c, "in_grad_render_colors");
-    g->by_color = take_channels(by_image, pixels, row, 0, s->channels);
-    g->by_alpha = golden_reals(c, "in_grad_render_alphas");
-    if (mode[0]) g->by_depth = take_channels(by_image, pixels, row, s->channels, 1);
+    double *grad_image = golden_reals(c, "in_grad_render_colors");
+    g->grad_color = take_channels(grad_image, pixels, row, 0, s->channels);
+    g->grad_alpha = golden_reals(c, "in_grad_render_alphas");
+    if (mode[0]) g->grad_depth = take_channels(grad_image, pixels, row, s->channels, 1);
     for (size_t i = 0; i < pixels && mode[0] == 'E'; i++) {
         double alpha = f->alpha[i];
-        if (alpha > 0) g->by_alpha[i] -= g->by_depth[i] * f->depth[i] / (alpha * alpha);
-        g->by_depth[i] = alpha > 0 ? g->by_depth[i] / alpha : 0;
+        if (alpha > 0) g->grad_alpha[i] -= g->grad_depth[i] * f->depth[i] / (alpha * alpha);
+        g->grad_depth[i] = alpha > 0 ? g->grad_depth[i] / alpha : 0;
     }
-    free(by_image);
+    free(grad_image);
 }
 
 void golden_upstream(const golden_case *c, const scene *s, const frame *f, gradients *g) {
@@ -204,10 +204,10 @@ void golden_upstream(const golden_case *c, const scene *s, const frame *f, gradi
         gsplat_upstream(c, s, f, g);
         return;
     }
-    g->by_color = golden_reals(c, "in_grad_color");
-    g->by_alpha = golden_reals(c, "in_grad_alpha");
-    g->by_depth = golden_reals(c, "in_grad_depth");
-    g->by_inv_depth = golden_reals(c, "in_grad_invdepth");
+    g->grad_color = golden_reals(c, "in_grad_color");
+    g->grad_alpha = golden_reals(c, "in_grad_alpha");
+    g->grad_depth = golden_reals(c, "in_grad_depth");
+    g->grad_inv_depth = golden_reals(c, "in_grad_invdepth");
 }
 
 void golden_gradients(const golden_case *c, const scene *s, gradients *g) {

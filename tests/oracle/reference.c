@@ -72,8 +72,8 @@ static void store_color(const scene *s, frame *f, int camera, int column, int ro
     }
 }
 
-static void render_pixel(const scene *s, frame *f, int camera, const reference_splat *splats,
-                         const int *order, int count, int column, int row, double *color) {
+static void blend_pixel(const scene *s, frame *f, int camera, const reference_splat *splats,
+                        const int *order, int count, int column, int row, double *color) {
     size_t pixel =
         ((size_t)camera * (size_t)s->height + (size_t)row) * (size_t)s->width + (size_t)column;
     double T = 1;
@@ -116,7 +116,7 @@ static void store_splats(const scene *s, frame *f, int camera, const reference_s
     }
 }
 
-void reference_render(const scene *s, frame *f) {
+void reference_rasterize(const scene *s, frame *f) {
     size_t n = (size_t)s->gaussians;
     reference_splat *splats = (reference_splat *)calloc(n + 1, sizeof *splats);
     int *order = ints_alloc(n);
@@ -129,7 +129,7 @@ void reference_render(const scene *s, frame *f) {
         store_splats(s, f, camera, splats);
         for (int row = 0; row < s->height; row++) {
             for (int column = 0; column < s->width; column++) {
-                render_pixel(s, f, camera, splats, order, count, column, row, color);
+                blend_pixel(s, f, camera, splats, order, count, column, row, color);
             }
         }
     }

@@ -10,7 +10,7 @@ typedef struct reference_camera {
     double rotation[3][3], translation[3], position[3];
     double fx, fy, cx, cy;  /* pixel (j, i) has its centre at (j + 0.5, i + 0.5) */
     double low[2], high[2]; /* of x/z and y/z in the Jacobian */
-    bool by_clip;           /* compat with a projection: */
+    bool grad_clip;         /* compat with a projection: */
     double clip[3][4];      /* world to clip, rows x y w */
 } reference_camera;
 
@@ -54,7 +54,7 @@ void reference_rotation(const double q[4], double r[3][3]);
 void reference_sh(int degree, const double direction[3], double basis[25], double gradient[25][3]);
 
 /* Writes every output that f holds an array for. */
-void reference_render(const scene *s, frame *f);
+void reference_rasterize(const scene *s, frame *f);
 /* Writes every gradient that g holds an array for, from its upstream ones.  Both
  * conventions: with COMPAT_3DGS the original's quirks, see docs/numerics.md. */
 void reference_backward(const scene *s, gradients *g);

@@ -35,7 +35,7 @@ static void load_pinhole(const scene *s, int camera, reference_camera *c) {
         for (int j = 0; j < 4; j++) c->clip[i][j] = entry(s, s->projection, camera, rows[i], j);
     }
     if (is_compat(s)) {
-        c->by_clip = true;
+        c->grad_clip = true;
         c->fx = s->width / (2 * (double)s->tan_fovx);
         c->fy = s->height / (2 * (double)s->tan_fovy);
         c->cx = s->width / 2.0;
@@ -123,7 +123,7 @@ static bool project_mean(const scene *s, const reference_camera *c, const double
     double z = p->point[2];
     if (!(z > or_default((double)s->near_plane, 0.2))) return false;
     if (s->far_plane != 0 && z > (double)s->far_plane) return false;
-    if (!c->by_clip) {
+    if (!c->grad_clip) {
         double half = is_compat(s) ? 0.5 : 0;
         p->x = c->fx * p->point[0] / z + c->cx - half;
         p->y = c->fy * p->point[1] / z + c->cy - half;

@@ -135,10 +135,10 @@ void gradients_clear(gradients *g, const scene *s) {
 }
 
 void gradients_free(gradients *g) {
-    free(g->by_color);
-    free(g->by_alpha);
-    free(g->by_depth);
-    free(g->by_inv_depth);
+    free(g->grad_color);
+    free(g->grad_alpha);
+    free(g->grad_depth);
+    free(g->grad_inv_depth);
     free(g->means);
     free(g->opacities);
     free(g->scales);

@@ -1,5 +1,5 @@
 /* A scene, its images and its gradients in double precision: the common ground of
- * the golden data, the reference renderer and the library under test.
+ * the golden data, the reference rasterizer and the library under test.
  *
  * Arrays are named and shaped as in gsplat_c.h; NULL means not given or not wanted.
  * A scene, frame or gradients owns its arrays, which a *_free function releases. */
@@ -48,7 +48,8 @@ typedef struct frame {
 } frame;
 
 typedef struct gradients {
-    double *by_color, *by_alpha, *by_depth, *by_inv_depth; /* upstream, shaped as the outputs */
+    double *grad_color, *grad_alpha, *grad_depth,
+        *grad_inv_depth; /* upstream, shaped as the outputs */
     double *means, *opacities, *scales, *rotations, *covariances, *colors, *sh;
     double *means2d, *means2d_abs; /* [C, N, 2] */
     double *view, *position, *background;

@@ -18,7 +18,7 @@ static void outputs_agree(const golden_case *c, const scene *s, frame *images) {
     frame recorded;
     golden_frame(c, s, &recorded);
     frame_alloc(images, s, recorded.radii_axes);
-    reference_render(s, images);
+    reference_rasterize(s, images);
     int wrong = compare_frames(c->name, s, images, &recorded, OUTPUT_EPSILON, true);
     frame_free(&recorded);
     assert_int_equal(wrong, 0);
@@ -88,10 +88,10 @@ static double weigh(const double *values, const double *weights, size_t count) {
 /* The loss whose gradient by the outputs is the upstream one. */
 static double loss(const scene *s, const gradients *g, frame *f) {
     size_t pixels = scene_pixels(s);
-    reference_render(s, f);
-    return weigh(f->color, g->by_color, pixels * (size_t)s->channels) +
-           weigh(f->alpha, g->by_alpha, pixels) + weigh(f->depth, g->by_depth, pixels) +
-           weigh(f->inv_depth, g->by_inv_depth, pixels);
+    reference_rasterize(s, f);
+    return weigh(f->color, g->grad_color, pixels * (size_t)s->channels) +
+           weigh(f->alpha, g->grad_alpha, pixels) + weigh(f->depth, g->grad_depth, pixels) +
+           weigh(f->inv_depth, g->grad_inv_depth, pixels);
 }
 
 /* Relative L2 of a gradient against central differences. */

@@ -23,7 +23,7 @@ static void outputs_agree(void **state) {
     library_options options = {.drop_camera = s.cameras == 1};
     expect_ok(library_forward(context, &s, &options, &got, NULL));
     int wrong = compare_frames(name, &s, &got, &recorded, GOLDEN_EPSILON, true);
-    reference_render(&s, &exact);
+    reference_rasterize(&s, &exact);
     char title[2 * GOLDEN_NAME];
     snprintf(title, sizeof title, "%s, reference", name);
     wrong += compare_frames(title, &s, &got, &exact, LIBRARY_EPSILON, true);

@@ -34,7 +34,7 @@ static void open_case(grads_case *g, const char *name) {
     assert_true(golden_open(&g->c, name));
     golden_scene(&g->c, &g->s);
     frame_alloc(&g->images, &g->s, 1);
-    reference_render(&g->s, &g->images);
+    reference_rasterize(&g->s, &g->images);
 }
 
 static void close_case(grads_case *g) {

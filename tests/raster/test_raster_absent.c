@@ -173,13 +173,13 @@ static void float_is_precise(void **state) {
         frame_alloc(&got, &s, 1);
         frame_alloc(&wanted, &s, 1);
         expect_ok(library_forward(context, &s, NULL, &got, NULL));
-        reference_render(&s, &wanted);
+        reference_rasterize(&s, &wanted);
         if (compare_ints(got.weight_count, wanted.weight_count, scene_splats(&s)) == 0) {
             gradients g, exact;
             gradients_alloc(&g, &s);
             gradients_alloc(&exact, &s);
-            raster_scene_upstream(&s, BY_ALL, seed, &g);
-            raster_scene_upstream(&s, BY_ALL, seed, &exact);
+            raster_scene_upstream(&s, GRAD_ALL, seed, &g);
+            raster_scene_upstream(&s, GRAD_ALL, seed, &exact);
             expect_ok(library_backward(context, &s, NULL, &g));
             reference_backward(&s, &exact);
             assert_int_equal(compare_gradients("float32", &s, &g, &exact, 1e-5), 0);

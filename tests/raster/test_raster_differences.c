@@ -11,7 +11,7 @@
 typedef struct gradient_case {
     const char *name;
     raster_scene_options options;
-    unsigned upstream;               /* BY_*; 0: BY_ALL */
+    unsigned upstream;               /* BY_*; 0: GRAD_ALL */
     void (*prepare)(scene *s);       /* changes the random scene; may be NULL */
     void (*examine)(const scene *s); /* asserts that it is what its name says; may be NULL */
 } gradient_case;
@@ -108,13 +108,13 @@ static void has_points_behind(const scene *s) {
 
 /* clang-format off */
 static const gradient_case cases[] = {
-    {"by color", {.seed = 1, .background_rows = 1}, BY_COLOR, NULL, NULL},
-    {"by alpha", {.seed = 2, .background_rows = 1}, BY_ALPHA, NULL, NULL},
-    {"by depth", {.seed = 3}, BY_DEPTH, NULL, NULL},
-    {"by inverse depth", {.seed = 4}, BY_INV_DEPTH, NULL, NULL},
-    {"by all outputs", {.seed = 5, .background_rows = 1}, BY_ALL, NULL, NULL},
+    {"by color", {.seed = 1, .background_rows = 1}, GRAD_COLOR, NULL, NULL},
+    {"by alpha", {.seed = 2, .background_rows = 1}, GRAD_ALPHA, NULL, NULL},
+    {"by depth", {.seed = 3}, GRAD_DEPTH, NULL, NULL},
+    {"by inverse depth", {.seed = 4}, GRAD_INV_DEPTH, NULL, NULL},
+    {"by all outputs", {.seed = 5, .background_rows = 1}, GRAD_ALL, NULL, NULL},
     {"1 channel", {.seed = 6, .channels = 1, .background_rows = 1}, 0, NULL, NULL},
-    {"4 channels", {.seed = 7, .channels = 4, .background_rows = 1}, BY_COLOR, NULL, NULL},
+    {"4 channels", {.seed = 7, .channels = 4, .background_rows = 1}, GRAD_COLOR, NULL, NULL},
     {"8 channels", {.seed = 8, .channels = 8, .background_rows = 1}, 0, NULL, NULL},
     {"17 channels", {.seed = 9, .channels = 17, .background_rows = 1}, 0, NULL, NULL},
     {"3 cameras", {.seed = 10, .cameras = 3, .background_rows = 1}, 0, NULL, NULL},
@@ -212,7 +212,7 @@ static void gradient_is_derivative(void **state) {
     if (c->prepare) c->prepare(&s);
     if (c->examine) c->examine(&s);
     gradients_alloc(&g, &s);
-    raster_scene_upstream(&s, c->upstream ? c->upstream : BY_ALL, c->options.seed, &g);
+    raster_scene_upstream(&s, c->upstream ? c->upstream : GRAD_ALL, c->options.seed, &g);
     int wrong = differences_check(c->name, context, &s, &c->options, &g);
     gradients_free(&g);
     scene_free(&s);
@@ -236,8 +236,8 @@ static void many_gaussians(void **state) {
     raster_scene_make(&s, &o);
     gradients_alloc(&g, &s);
     gradients_alloc(&wanted, &s);
-    raster_scene_upstream(&s, BY_ALL, 56, &g);
-    raster_scene_upstream(&s, BY_ALL, 56, &wanted);
+    raster_scene_upstream(&s, GRAD_ALL, 56, &g);
+    raster_scene_upstream(&s, GRAD_ALL, 56, &wanted);
     expect_ok(library_backward(context, &s, NULL, &g));
     reference_backward(&s, &wanted);
     assert_int_equal(compare_gradients("many Gaussians", &s, &g, &wanted, LIBRARY_EPSILON), 0);
@@ -258,7 +258,7 @@ static void check_means2d(int gaussians, uint32_t flags) {
     gradients g;
     raster_scene_make(&s, &o);
     gradients_alloc(&g, &s);
-    raster_scene_upstream(&s, BY_ALL, 60, &g);
+    raster_scene_upstream(&s, GRAD_ALL, 60, &g);
     expect_ok(library_backward(context, &s, NULL, &g));
     for (int axis = 0; axis < 2; axis++) {
         const double one = 1;
@@ -299,8 +299,8 @@ static void means2d_abs_of_one_side(void **state) {
     raster_scene_make(&s, &o);
     for (int k = 0; k < 3; k++) s.scales[k] = 0.5, s.colors[k] = 0.5;
     gradients_alloc(&g, &s);
-    g.by_color = reals_alloc(3 * scene_pixels(&s));
-    for (size_t i = 0; i < 3 * scene_pixels(&s); i++) g.by_color[i] = 1;
+    g.grad_color = reals_alloc(3 * scene_pixels(&s));
+    for (size_t i = 0; i < 3 * scene_pixels(&s); i++) g.grad_color[i] = 1;
     frame_alloc(&f, &s, 1);
     expect_ok(library_forward(context, &s, NULL, &f, NULL));
     s.intrinsics[2] -= f.means2d[0] + 2;

@@ -18,7 +18,7 @@ static const uint32_t conventions[] = {0, GSC_RASTER_COMPAT_3DGS};
 static void assert_agrees(const char *title, const scene *s, const frame *got) {
     frame wanted;
     frame_alloc(&wanted, s, 1);
-    reference_render(s, &wanted);
+    reference_rasterize(s, &wanted);
     int wrong = compare_frames(title, s, got, &wanted, LIBRARY_EPSILON, LIBRARY_EPSILON > 1e-8);
     frame_free(&wanted);
     assert_int_equal(wrong, 0);

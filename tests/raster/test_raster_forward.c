@@ -24,7 +24,7 @@ static void scene_agrees(void **state) {
         frame_alloc(&wanted, &s, axes);
         library_options options = {.drop_camera = axes == 1};
         expect_ok(library_forward(two, &s, &options, &got, NULL));
-        reference_render(&s, &wanted);
+        reference_rasterize(&s, &wanted);
         int wrong =
             compare_frames(named->name, &s, &got, &wanted, LIBRARY_EPSILON, LIBRARY_EPSILON > 1e-8);
         frame_free(&got);

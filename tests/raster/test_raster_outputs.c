@@ -206,7 +206,7 @@ static void axes_are_told(void **state) {
     assert_int_equal(grads_out.means2d_abs_axes, 2);
 }
 
-static void color_is_required_to_render(void **state) {
+static void color_is_required_to_blend(void **state) {
     (void)state;
     gsc_raster_outputs theirs = {.struct_size = sizeof theirs};
     expect_ok(gsc__raster_outputs_args(&cpu, &raster, NULL, false, &out));
@@ -372,7 +372,7 @@ int main(void) {
         TEST(every_gradient_is_checked),
         TEST(pixels_may_come_last),
         TEST(axes_are_told),
-        TEST(color_is_required_to_render),
+        TEST(color_is_required_to_blend),
         TEST(weight_statistics_need_weights),
         TEST(gradients_of_missing_inputs),
         TEST(gradients_are_shaped_as_their_inputs),

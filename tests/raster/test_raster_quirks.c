@@ -39,21 +39,21 @@ static void clamped_alpha_passes(void **state) {
     raster_scene_make(&s, &o);
     gradients_alloc(&g, &s);
     frame_alloc(&f, &s, 1);
-    raster_scene_upstream(&s, BY_COLOR, 1, &g);
+    raster_scene_upstream(&s, GRAD_COLOR, 1, &g);
     expect_ok(library_backward(context, &s, NULL, &g));
     assert_true(g.opacities[0] == 0 && g.means[0] == 0 && g.means2d_abs[0] == 0);
     s.flags |= GSC_RASTER_COMPAT_3DGS;
     expect_ok(library_forward(context, &s, NULL, &f, NULL));
     assert_near(f.alpha[0], 0.99, 1e-12);
     expect_ok(library_backward(context, &s, NULL, &g));
-    double by_alpha = 0, dx = -f.means2d[0], dy = -f.means2d[1];
-    for (int c = 0; c < 3; c++) by_alpha += g.by_color[c] * (s.colors[c] - s.background[c]);
+    double grad_alpha = 0, dx = -f.means2d[0], dy = -f.means2d[1];
+    for (int c = 0; c < 3; c++) grad_alpha += g.grad_color[c] * (s.colors[c] - s.background[c]);
     double gauss =
         exp(-0.5 * (f.conics[0] * dx * dx + f.conics[2] * dy * dy) - f.conics[1] * dx * dy);
     assert_true(s.opacities[0] * gauss > 0.99);
-    assert_near(g.opacities[0], by_alpha * gauss, 1e-9);
-    double by_x = by_alpha * s.opacities[0] * gauss * (f.conics[0] * dx + f.conics[1] * dy);
-    assert_near(g.means2d[0], by_x, 1e-9);
+    assert_near(g.opacities[0], grad_alpha * gauss, 1e-9);
+    double grad_x = grad_alpha * s.opacities[0] * gauss * (f.conics[0] * dx + f.conics[1] * dy);
+    assert_near(g.means2d[0], grad_x, 1e-9);
     assert_true(along(&s, &g, s.opacities, 1e-5) == 0);
     frame_free(&f);
     gradients_free(&g);
@@ -87,20 +87,20 @@ static void clamped_ratio_counts_twice(void **state) {
     double limit;
     make_clamped(&s, true, &limit);
     gradients_alloc(&g, &s);
-    raster_scene_upstream(&s, BY_COLOR | BY_ALPHA, 2, &g);
+    raster_scene_upstream(&s, GRAD_COLOR | GRAD_ALPHA, 2, &g);
     expect_ok(library_backward(context, &s, NULL, &g));
     assert_near(g.means[0], along(&s, &g, &s.means[0], 1e-4), 1e-6);
     assert_near(g.means[1], along(&s, &g, &s.means[1], 1e-4), 1e-6);
-    double by_z = along(&s, &g, &s.means[2], 1e-4);
+    double grad_z = along(&s, &g, &s.means[2], 1e-4);
     double by_row = along(&s, &g, &s.view[8], 1e-4); /* row x, column z */
     double term = by_row * limit / s.means[2];
-    assert_true(fabs(term) > 1e-3 * fabs(by_z));
-    assert_near(g.means[2], by_z + term, 1e-6);
+    assert_true(fabs(term) > 1e-3 * fabs(grad_z));
+    assert_near(g.means[2], grad_z + term, 1e-6);
     gradients_free(&g);
     scene_free(&s);
     make_clamped(&s, false, &limit);
     gradients_alloc(&g, &s);
-    raster_scene_upstream(&s, BY_COLOR | BY_ALPHA, 2, &g);
+    raster_scene_upstream(&s, GRAD_COLOR | GRAD_ALPHA, 2, &g);
     expect_ok(library_backward(context, &s, NULL, &g));
     assert_near(g.means[2], along(&s, &g, &s.means[2], 1e-4), 1e-6);
     gradients_free(&g);
@@ -118,11 +118,11 @@ static void clamped_term_is_double(void **state) {
                                .ratio = {0.5, 0},
                                .clamped = {true, false},
                                .jw = {{350, 0, -175}, {0, 350, 0}}};
-    const double by_jw[2][3] = {{0, 0, 1}, {0, 0, 0}};
+    const double grad_jw[2][3] = {{0, 0, 1}, {0, 0, 0}};
     double by_exact[3] = {0}, by_compat[3] = {0};
     gsc__gaussian_grad out = {0};
-    gsc__jacobian_grad(&exact, &p, by_jw, by_exact, &out);
-    gsc__jacobian_grad(&compat, &p, by_jw, by_compat, &out);
+    gsc__jacobian_grad(&exact, &p, grad_jw, by_exact, &out);
+    gsc__jacobian_grad(&compat, &p, grad_jw, by_compat, &out);
     assert_near(by_exact[2], 87.5, 1e-12);
     assert_near(by_compat[2], 175, 1e-12);
     assert_true(by_exact[0] == 0 && by_compat[0] == 0);
@@ -140,7 +140,7 @@ static void scales_lack_modifier(void **state) {
     gradients g;
     raster_scene_make(&s, &o);
     gradients_alloc(&g, &s);
-    raster_scene_upstream(&s, BY_ALL, 3, &g);
+    raster_scene_upstream(&s, GRAD_ALL, 3, &g);
     expect_ok(library_backward(context, &s, NULL, &g));
     for (int i = 0; i < 18; i++) {
         assert_near(1.75 * g.scales[i], along(&s, &g, &s.scales[i], 1e-4), 1e-6);
@@ -174,7 +174,7 @@ static void compensation_gradient(uint32_t flags, double out[3]) {
     frame f;
     make_axial(&s, flags | GSC_RASTER_ANTIALIAS);
     gradients_alloc(&with, &s);
-    raster_scene_upstream(&s, BY_COLOR | BY_ALPHA, 4, &with);
+    raster_scene_upstream(&s, GRAD_COLOR | GRAD_ALPHA, 4, &with);
     expect_ok(library_backward(context, &s, NULL, &with));
     frame_alloc(&f, &s, 1);
     expect_ok(library_forward(context, &s, NULL, &f, NULL));
@@ -182,12 +182,12 @@ static void compensation_gradient(uint32_t flags, double out[3]) {
     s.opacities[0] = f.opacities[0];
     s.flags = flags;
     gradients_alloc(&without, &s);
-    raster_scene_upstream(&s, BY_COLOR | BY_ALPHA, 4, &without);
+    raster_scene_upstream(&s, GRAD_COLOR | GRAD_ALPHA, 4, &without);
     expect_ok(library_backward(context, &s, NULL, &without));
     const int entry[3] = {0, 1, 3};
     for (int k = 0; k < 3; k++) {
-        double by_cov = with.covariances[entry[k]] - without.covariances[entry[k]];
-        out[k] = by_cov / (without.opacities[0] * opacity);
+        double grad_cov = with.covariances[entry[k]] - without.covariances[entry[k]];
+        out[k] = grad_cov / (without.opacities[0] * opacity);
     }
     frame_free(&f);
     gradients_free(&with);

@@ -123,13 +123,13 @@ static void assert_moved(const train_case *c, const side *before, const side *af
 static void one_call_is_four(void **state) {
     const train_case *c = *state;
     gsc_context *context = library_context(2);
-    scene drawn;
+    scene input;
     side one, four, before;
     train_call call;
-    raster_scene_make(&drawn, &c->scene);
-    side_open(&one, c, &drawn);
-    side_open(&four, c, &drawn);
-    side_open(&before, c, &drawn);
+    raster_scene_make(&input, &c->scene);
+    side_open(&one, c, &input);
+    side_open(&four, c, &input);
+    side_open(&before, c, &input);
     train_four_calls(context, c, &four);
     train_call_make(&call, c, &one);
     if (c->bands) train_call_own_buffers(context, &call, &one);
@@ -140,7 +140,7 @@ static void one_call_is_four(void **state) {
     side_close(&before);
     side_close(&four);
     side_close(&one);
-    scene_free(&drawn);
+    scene_free(&input);
     gsc_context_free(context);
 }
 
@@ -156,13 +156,13 @@ static void assert_same_step(const side *got, const side *wanted) {
 static void outputs_do_not_matter(void **state) {
     const train_case *c = &cases[8];
     gsc_context *context = library_context(2), *seven = library_context(7);
-    scene drawn;
+    scene input;
     side full, bare, pairs;
     train_call call;
     (void)state;
-    raster_scene_make(&drawn, &c->scene);
-    side_open(&full, c, &drawn);
-    side_open(&bare, c, &drawn);
+    raster_scene_make(&input, &c->scene);
+    side_open(&full, c, &input);
+    side_open(&bare, c, &input);
     train_call_make(&call, c, &full);
     must(gsc_train_step(context, &call.args, NULL));
     train_call_make(&call, c, &bare);
@@ -173,10 +173,10 @@ static void outputs_do_not_matter(void **state) {
     must(gsc_train_step(seven, &call.args, NULL));
     assert_same_step(&bare, &full);
 
-    side_open(&pairs, c, &drawn);
+    side_open(&pairs, c, &input);
     frame axes = {
-        .color = pairs.f.color, .radii = ints_alloc(2 * scene_splats(&drawn)), .radii_axes = 2};
-    library_outputs(&drawn, NULL, &pairs.set, &axes, &pairs.outputs);
+        .color = pairs.f.color, .radii = ints_alloc(2 * scene_splats(&input)), .radii_axes = 2};
+    library_outputs(&input, NULL, &pairs.set, &axes, &pairs.outputs);
     train_call_make(&call, c, &pairs);
     must(gsc_train_step(context, &call.args, NULL));
     assert_same_step(&pairs, &full);
@@ -184,7 +184,7 @@ static void outputs_do_not_matter(void **state) {
     side_close(&pairs);
     side_close(&bare);
     side_close(&full);
-    scene_free(&drawn);
+    scene_free(&input);
     gsc_context_free(seven);
     gsc_context_free(context);
 }
@@ -193,12 +193,12 @@ static void outputs_do_not_matter(void **state) {
 static void training_converges(void **state) {
     const train_case *c = &cases[0];
     gsc_context *context = library_context(2);
-    scene drawn;
+    scene input;
     side s;
     train_call call;
     (void)state;
-    raster_scene_make(&drawn, &c->scene);
-    side_open(&s, c, &drawn);
+    raster_scene_make(&input, &c->scene);
+    side_open(&s, c, &input);
     must(gsc_rasterize(context, &s.args, &s.outputs, NULL, NULL));
     memcpy(s.loss.target->data, s.outputs.color->data,
            train_count(s.outputs.color) * sizeof(gsc_real));
@@ -221,7 +221,7 @@ static void training_converges(void **state) {
     assert_true(first > 0.05);
     assert_true(last < first / 4);
     side_close(&s);
-    scene_free(&drawn);
+    scene_free(&input);
     gsc_context_free(context);
 }
 
@@ -229,14 +229,14 @@ static void training_converges(void **state) {
 static void small_buffers(void **state) {
     const train_case *c = &cases[9];
     gsc_context *context = library_context(2);
-    scene drawn;
+    scene input;
     side s, before;
     train_call call;
     (void)state;
     assert_true(c->bands);
-    raster_scene_make(&drawn, &c->scene);
-    side_open(&s, c, &drawn);
-    side_open(&before, c, &drawn);
+    raster_scene_make(&input, &c->scene);
+    side_open(&s, c, &input);
+    side_open(&before, c, &input);
     train_call_make(&call, c, &s);
     train_call_own_buffers(context, &call, &s);
     const gsc_raster_buffers enough = call.buffers;
@@ -257,7 +257,7 @@ static void small_buffers(void **state) {
     must(gsc_train_step(context, &call.args, NULL));
     side_close(&before);
     side_close(&s);
-    scene_free(&drawn);
+    scene_free(&input);
     gsc_context_free(context);
 }
 

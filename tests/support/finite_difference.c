@@ -83,10 +83,10 @@ static bool loss_change(const probe *p, const motion *m, double t, const double 
     probe_frame(p, &plus);
     move(p, m, -t, origin);
     probe_frame(p, &minus);
-    *change = weighted(up->by_color, plus.color, minus.color, pixels * (size_t)p->s->channels) +
-              weighted(up->by_alpha, plus.alpha, minus.alpha, pixels) +
-              weighted(up->by_depth, plus.depth, minus.depth, pixels) +
-              weighted(up->by_inv_depth, plus.inv_depth, minus.inv_depth, pixels);
+    *change = weighted(up->grad_color, plus.color, minus.color, pixels * (size_t)p->s->channels) +
+              weighted(up->grad_alpha, plus.alpha, minus.alpha, pixels) +
+              weighted(up->grad_depth, plus.depth, minus.depth, pixels) +
+              weighted(up->grad_inv_depth, plus.inv_depth, minus.inv_depth, pixels);
     bool same = true;
     for (size_t i = 0; i < splats; i++) {
         same = same && plus.weight_sum[i] == p->base.weight_sum[i] &&
@@ -256,15 +256,15 @@ int differences_check(const char *title, gsc_context *context, scene *s,
     }
     gradients wanted;
     gradients_alloc(&wanted, s);
-    wanted.by_color = g->by_color;
-    wanted.by_alpha = g->by_alpha;
-    wanted.by_depth = g->by_depth;
-    wanted.by_inv_depth = g->by_inv_depth;
+    wanted.grad_color = g->grad_color;
+    wanted.grad_alpha = g->grad_alpha;
+    wanted.grad_depth = g->grad_depth;
+    wanted.grad_inv_depth = g->grad_inv_depth;
     reference_backward(s, &wanted);
     /* The reference has the view's gradient go through clip too, with its 1e-7 in w. */
-    bool by_clip = (s->flags & GSC_RASTER_COMPAT_3DGS) != 0 && s->projection;
-    int wrong = compare_gradients(title, s, g, &wanted, by_clip ? 1e-7 : LIBRARY_EPSILON);
-    wanted.by_color = wanted.by_alpha = wanted.by_depth = wanted.by_inv_depth = NULL;
+    bool grad_clip = (s->flags & GSC_RASTER_COMPAT_3DGS) != 0 && s->projection;
+    int wrong = compare_gradients(title, s, g, &wanted, grad_clip ? 1e-7 : LIBRARY_EPSILON);
+    wanted.grad_color = wanted.grad_alpha = wanted.grad_depth = wanted.grad_inv_depth = NULL;
     gradients_free(&wanted);
     probe p;
     probe_open(&p, context, s, g);

@@ -217,10 +217,10 @@ static void set_upstream(const scene *s, const shapes *d, tensors *set, const gr
     const int64_t last[] = {d->c, d->h, d->w, d->channels};
     const int64_t pixels[] = {d->c, d->h, d->w};
     grads->color =
-        tensors_input(set, g->by_color, 4, s->flags & GSC_RASTER_PIXEL_LAST ? last : first);
-    grads->alpha = tensors_input(set, g->by_alpha, 3, pixels);
-    grads->depth = tensors_input(set, g->by_depth, 3, pixels);
-    grads->inv_depth = tensors_input(set, g->by_inv_depth, 3, pixels);
+        tensors_input(set, g->grad_color, 4, s->flags & GSC_RASTER_PIXEL_LAST ? last : first);
+    grads->alpha = tensors_input(set, g->grad_alpha, 3, pixels);
+    grads->depth = tensors_input(set, g->grad_depth, 3, pixels);
+    grads->inv_depth = tensors_input(set, g->grad_inv_depth, 3, pixels);
 }
 
 static void set_grads(const scene *s, const shapes *d, tensors *set, const gradients *g,
@@ -330,14 +330,14 @@ void library_grads(const scene *s, const library_options *options, tensors *set,
 static void mute(const scene *s, gradients *g, size_t pixel) {
     size_t area = (size_t)s->height * (size_t)s->width, channels = (size_t)s->channels;
     size_t camera = pixel / area, inside = pixel % area;
-    for (size_t c = 0; g->by_color && c < channels; c++) {
+    for (size_t c = 0; g->grad_color && c < channels; c++) {
         bool last = (s->flags & GSC_RASTER_PIXEL_LAST) != 0;
         size_t first = (camera * channels + c) * area + inside;
-        g->by_color[last ? pixel * channels + c : first] = 0;
+        g->grad_color[last ? pixel * channels + c : first] = 0;
     }
-    if (g->by_alpha) g->by_alpha[pixel] = 0;
-    if (g->by_depth) g->by_depth[pixel] = 0;
-    if (g->by_inv_depth) g->by_inv_depth[pixel] = 0;
+    if (g->grad_alpha) g->grad_alpha[pixel] = 0;
+    if (g->grad_depth) g->grad_depth[pixel] = 0;
+    if (g->grad_inv_depth) g->grad_inv_depth[pixel] = 0;
 }
 
 /* One sample more or less changes alpha or depth by much more than rounding does. */
@@ -349,7 +349,7 @@ int library_mute_flips(gsc_context *context, const scene *s, gradients *g) {
     got.depth = reals_alloc(pixels);
     int flips = 0;
     gsc_status status = library_forward(context, s, NULL, &got, NULL);
-    reference_render(s, &wanted);
+    reference_rasterize(s, &wanted);
     for (size_t p = 0; status == GSC_OK && p < pixels; p++) {
         if (fabs(got.alpha[p] - wanted.alpha[p]) < 3e-5 &&
             fabs(got.depth[p] - wanted.depth[p]) < 1e-4 * (1 + wanted.depth[p])) {

@@ -14,7 +14,7 @@
 
 typedef struct library_options {
     bool drop_camera;     /* leave out the dimension C where it is 1 */
-    bool two_steps;       /* project and render with buffers of our own */
+    bool two_steps;       /* project and blend with our own buffers */
     size_t intersections; /* with two_steps: bytes of that buffer; 0: the whole frame's */
 } library_options;
 

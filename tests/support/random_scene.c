@@ -172,15 +172,15 @@ void random_scene(scene *s, const random_scene_options *o) {
 void random_upstream(const scene *s, gradients *g, uint64_t seed) {
     random_source r = {seed + UINT64_C(0xD1B54A32D192ED03)};
     size_t pixels = scene_pixels(s), values = pixels * (size_t)s->channels;
-    g->by_color = reals_alloc(values);
-    g->by_alpha = reals_alloc(pixels);
-    g->by_depth = reals_alloc(pixels);
-    g->by_inv_depth = reals_alloc(pixels);
-    for (size_t i = 0; i < values; i++) g->by_color[i] = random_normal(&r);
+    g->grad_color = reals_alloc(values);
+    g->grad_alpha = reals_alloc(pixels);
+    g->grad_depth = reals_alloc(pixels);
+    g->grad_inv_depth = reals_alloc(pixels);
+    for (size_t i = 0; i < values; i++) g->grad_color[i] = random_normal(&r);
     for (size_t i = 0; i < pixels; i++) {
-        g->by_alpha[i] = random_normal(&r);
-        g->by_depth[i] = random_normal(&r);
-        g->by_inv_depth[i] = random_normal(&r);
+        g->grad_alpha[i] = random_normal(&r);
+        g->grad_depth[i] = random_normal(&r);
+        g->grad_inv_depth[i] = random_normal(&r);
     }
 }
 

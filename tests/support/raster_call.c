@@ -4,15 +4,8 @@
 #include "library.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static void require(gsc_status status, const char *what) {
-    if (status == GSC_OK) return;
-    fprintf(stderr, "%s: %s\n", what, gsc_last_error());
-    exit(EXIT_FAILURE);
-}
 
 void raster_call_forward(raster_call *call) {
     memset(&call->args, 0, sizeof call->args);
@@ -29,17 +22,15 @@ void raster_call_forward(raster_call *call) {
     library_args(&call->s, NULL, &call->set, &call->args);
     library_outputs(&call->s, NULL, &call->set, &call->f, &call->outputs);
     library_grads(&call->s, NULL, &call->set, &call->g, &call->grads);
-    require(gsc_raster_sizes(call->context, &call->args, &call->info), "sizes");
+    expect_ok(gsc_raster_sizes(call->context, &call->args, &call->info));
     call->buffers.state = tensors_bytes(&call->set, call->info.state_bytes);
-    require(gsc_raster_project(call->context, &call->args, &call->buffers, &call->outputs,
-                               &call->info, NULL),
-            "project");
+    expect_ok(gsc_raster_project(call->context, &call->args, &call->buffers, &call->outputs,
+                                 &call->info, NULL));
     if (call->info.intersections_bytes) {
         call->buffers.intersections = tensors_bytes(&call->set, call->info.intersections_bytes);
     }
-    require(gsc_raster_blend(call->context, &call->args, &call->buffers, &call->outputs,
-                             &call->info, NULL, NULL),
-            "render");
+    expect_ok(gsc_raster_blend(call->context, &call->args, &call->buffers, &call->outputs,
+                               &call->info, NULL, NULL));
 }
 
 void raster_call_open(raster_call *call, gsc_context *context, const raster_scene_options *options,
@@ -49,7 +40,7 @@ void raster_call_open(raster_call *call, gsc_context *context, const raster_scen
     raster_scene_make(&call->s, options);
     if (change) change(&call->s);
     gradients_alloc(&call->g, &call->s);
-    raster_scene_upstream(&call->s, BY_ALL, options->seed, &call->g);
+    raster_scene_upstream(&call->s, GRAD_ALL, options->seed, &call->g);
     call->f.color = reals_alloc(scene_pixels(&call->s) * (size_t)call->s.channels);
     raster_call_forward(call);
 }

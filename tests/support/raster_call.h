@@ -1,4 +1,4 @@
-/* A random scene rendered in two steps with buffers of our own, ready for backward. */
+/* A random scene, rasterized in two steps with our own buffers, ready for backward. */
 #ifndef TESTS_RASTER_CALL_H
 #define TESTS_RASTER_CALL_H
 

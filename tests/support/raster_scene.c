@@ -236,7 +236,7 @@ void raster_scene_make(scene *s, const raster_scene_options *o) {
 
 void raster_scene_upstream(const scene *s, unsigned which, uint64_t seed, gradients *g) {
     size_t pixels = scene_pixels(s), channels = (size_t)s->channels;
-    double **upstream[4] = {&g->by_color, &g->by_alpha, &g->by_depth, &g->by_inv_depth};
+    double **upstream[4] = {&g->grad_color, &g->grad_alpha, &g->grad_depth, &g->grad_inv_depth};
     for (int i = 0; i < 4; i++) {
         uint64_t random = seed + (uint64_t)i;
         if (!(which >> i & 1)) continue;

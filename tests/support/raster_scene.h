@@ -43,7 +43,7 @@ void raster_scene_view_slope(const scene *s, const double screw[6], const double
                              double *slope);
 
 /* Upstream gradients, uniform in [-1, 1]. */
-enum { BY_COLOR = 1, BY_ALPHA = 2, BY_DEPTH = 4, BY_INV_DEPTH = 8, BY_ALL = 15 };
+enum { GRAD_COLOR = 1, GRAD_ALPHA = 2, GRAD_DEPTH = 4, GRAD_INV_DEPTH = 8, GRAD_ALL = 15 };
 void raster_scene_upstream(const scene *s, unsigned which, uint64_t seed, gradients *g);
 
 /* Uniform in [low, high). */

@@ -49,23 +49,23 @@ static void list_parameters(side *s, const train_case *c) {
     }
 }
 
-void side_open(side *s, const train_case *c, const scene *drawn) {
+void side_open(side *s, const train_case *c, const scene *input) {
     memset(s, 0, sizeof *s);
     s->args.struct_size = sizeof s->args;
     s->outputs.struct_size = sizeof s->outputs;
     s->grads.struct_size = sizeof s->grads;
     s->loss.struct_size = sizeof s->loss;
-    library_args(drawn, NULL, &s->set, &s->args);
-    s->f.color = reals_alloc(scene_pixels(drawn) * (size_t)drawn->channels);
-    s->f.radii = ints_alloc(scene_splats(drawn));
+    library_args(input, NULL, &s->set, &s->args);
+    s->f.color = reals_alloc(scene_pixels(input) * (size_t)input->channels);
+    s->f.radii = ints_alloc(scene_splats(input));
     s->f.radii_axes = 1;
-    library_outputs(drawn, NULL, &s->set, &s->f, &s->outputs);
-    gradients_alloc(&s->g, drawn);
-    library_grads(drawn, NULL, &s->set, &s->g, &s->grads);
+    library_outputs(input, NULL, &s->set, &s->f, &s->outputs);
+    gradients_alloc(&s->g, input);
+    library_grads(input, NULL, &s->set, &s->g, &s->grads);
     if (!c->statistics) s->grads.means2d = s->grads.means2d_abs = NULL;
     list_parameters(s, c);
     make_target(s, c, c->scene.seed + 7);
-    const int64_t one[] = {1}, three[] = {3}, pixels[] = {1, drawn->height, drawn->width};
+    const int64_t one[] = {1}, three[] = {3}, pixels[] = {1, input->height, input->width};
     const double zeros[3] = {0, 0, 0};
     s->loss.l1_weight = 0.8f;
     s->loss.l2_weight = 0.1f;
@@ -126,17 +126,17 @@ void train_four_calls(gsc_context *context, const train_case *c, side *s) {
 
     const bool last = (c->scene.flags & GSC_RASTER_PIXEL_LAST) != 0;
     int64_t shape[4], strides[4];
-    const DLTensor *by_color = uniform(&s->set, s->outputs.color, 0, 1, 1);
+    const DLTensor *grad_color = uniform(&s->set, s->outputs.color, 0, 1, 1);
     const DLTensor image = planes_of(s->outputs.color, last, shape, strides);
     const DLTensor target = planes_of(s->loss.target, last, shape, strides);
-    const DLTensor gradient = planes_of(by_color, last, shape, strides);
+    const DLTensor gradient = planes_of(grad_color, last, shape, strides);
     gsc_image_loss_args loss = s->loss;
     loss.image = &image;
     loss.target = &target;
     loss.grad_image = &gradient;
     must(gsc_image_loss(context, &loss, NULL));
 
-    s->grads.color = by_color;
+    s->grads.color = grad_color;
     must(gsc_rasterize_backward(context, &s->args, saved, &s->grads, NULL));
     gsc_raster_saved_free(saved, NULL);
 

@@ -34,7 +34,7 @@ typedef struct side {
 size_t train_count(const DLTensor *tensor);
 
 /* Parameters, moments, target and outputs of one way of doing it. */
-void side_open(side *s, const train_case *c, const scene *drawn);
+void side_open(side *s, const train_case *c, const scene *input);
 void side_close(side *s);
 
 typedef struct train_call {

@@ -14,7 +14,7 @@ static const raster_scene_options plain = {
     .seed = 9, .width = 70, .height = 50, .cameras = 1, .gaussians = 80, .channels = 3};
 
 static gsc_context *context;
-static raster_call call; /* drawn in two steps */
+static raster_call call; /* rasterized in two steps */
 static float *color;     /* what came of them */
 static size_t color_bytes;
 
@@ -42,7 +42,7 @@ static int close_call(void **unused) {
     return 0;
 }
 
-static void expect_drawn(void) {
+static void expect_image(void) {
     assert_memory_equal(color, call.outputs.color->data, color_bytes);
     assert_true(tensors_guarded(&call.set));
 }
@@ -58,7 +58,7 @@ static gsc_raster_info expect_of_frame(int64_t visible, int64_t intersections) {
     return info;
 }
 
-static gsc_status draw(gsc_raster_info *info) {
+static gsc_status project_blend(gsc_raster_info *info) {
     return gsc_raster_project_blend(context, &call.args, &call.buffers, &call.outputs, info, NULL);
 }
 
@@ -72,17 +72,17 @@ static void nothing_is_forecast_where_nothing_waits(void **unused) {
     assert_int_equal(info.visible, 0);
     assert_int_equal(info.intersections, 0);
     assert_int_equal(info.state_bytes, call.info.state_bytes);
-    assert_int_equal(draw(&info), GSC_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(project_blend(&info), GSC_ERROR_INVALID_ARGUMENT);
     assert_string_equal(gsc_last_error(),
                         "raster_project_blend: info->visible is 0: nothing is expected "
                         "of the frame, begin with project");
 }
 
-static void a_frame_as_expected_is_drawn(void **unused) {
+static void a_frame_as_expected(void **unused) {
     gsc_raster_info info = expect_of_frame(call.info.visible, call.info.intersections);
     (void)unused;
-    expect_ok(draw(&info));
-    expect_drawn();
+    expect_ok(project_blend(&info));
+    expect_image();
     assert_int_equal(info.intersections, call.info.intersections);
     assert_int_equal(info.intersections_min_bytes, call.info.intersections_min_bytes);
     call.info = info;
@@ -91,17 +91,17 @@ static void a_frame_as_expected_is_drawn(void **unused) {
     assert_true(tensors_guarded(&call.set));
 }
 
-static void a_smaller_frame_is_drawn_too(void **unused) {
+static void a_smaller_frame(void **unused) {
     gsc_raster_info info = expect_of_frame(call.info.visible + 9, 3 * call.info.intersections);
     (void)unused;
-    expect_ok(draw(&info));
-    expect_drawn();
+    expect_ok(project_blend(&info));
+    expect_image();
 }
 
-static void a_larger_frame_goes_on_with_render(void **unused) {
+static void a_larger_frame_continues_with_blend(void **unused) {
     gsc_raster_info info = expect_of_frame(call.info.visible, call.info.intersections / 4);
     (void)unused;
-    assert_int_equal(draw(&info), GSC_ERROR_BUFFER_TOO_SMALL);
+    assert_int_equal(project_blend(&info), GSC_ERROR_BUFFER_TOO_SMALL);
     assert_non_null(strstr(gsc_last_error(), "raster_project_blend: intersections has "));
     assert_true(tensors_guarded(&call.set));
     assert_int_equal(info.intersections, call.info.intersections);
@@ -110,35 +110,35 @@ static void a_larger_frame_goes_on_with_render(void **unused) {
     call.buffers.scratch = NULL;
     expect_ok(
         gsc_raster_blend(context, &call.args, &call.buffers, &call.outputs, &info, NULL, NULL));
-    expect_drawn();
+    expect_image();
 }
 
 static void buffers_below_infos_sizes_are_refused(void **unused) {
     gsc_raster_info info = expect_of_frame(call.info.visible, call.info.intersections);
     (void)unused;
     call.buffers.intersections = tensors_bytes(&call.set, info.intersections_bytes - 256);
-    assert_int_equal(draw(&info), GSC_ERROR_BUFFER_TOO_SMALL);
+    assert_int_equal(project_blend(&info), GSC_ERROR_BUFFER_TOO_SMALL);
     call.buffers.intersections = NULL;
-    assert_int_equal(draw(&info), GSC_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(project_blend(&info), GSC_ERROR_INVALID_ARGUMENT);
 }
 
 static void info_of_other_arguments_is_refused(void **unused) {
     gsc_raster_info info = expect_of_frame(call.info.visible, call.info.intersections);
     (void)unused;
     info.layout ^= 1;
-    assert_int_equal(draw(&info), GSC_ERROR_STATE);
-    assert_int_equal(draw(NULL), GSC_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(project_blend(&info), GSC_ERROR_STATE);
+    assert_int_equal(project_blend(NULL), GSC_ERROR_INVALID_ARGUMENT);
 }
 
-static void several_cameras_are_drawn(void **unused) {
+static void several_cameras(void **unused) {
     raster_scene_options three = plain;
     (void)unused;
     (void)close_call(unused);
     three.cameras = 3;
     open_scene(&three);
     gsc_raster_info info = expect_of_frame(call.info.visible, call.info.intersections);
-    expect_ok(draw(&info));
-    expect_drawn();
+    expect_ok(project_blend(&info));
+    expect_image();
     assert_int_equal(info.intersections, call.info.intersections);
     assert_int_equal(info.intersections_bytes, call.info.intersections_bytes);
 }
@@ -157,7 +157,7 @@ static void a_state_that_is_taken_has_a_backward(void **unused) {
     framework.fill = 0xff;
     expect_ok(gsc_context_create(&desc, &lent));
     expect_ok(gsc_rasterize(lent, &call.args, &call.outputs, &saved, NULL));
-    expect_drawn();
+    expect_image();
     expect_ok(gsc_raster_saved_take(saved, taken, &call.info));
     gsc_context_free(lent);
     assert_int_equal(framework.tensors, 2);
@@ -174,12 +174,12 @@ static void a_state_that_is_taken_has_a_backward(void **unused) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(nothing_is_forecast_where_nothing_waits),
-        TEST(a_frame_as_expected_is_drawn),
-        TEST(a_smaller_frame_is_drawn_too),
-        TEST(a_larger_frame_goes_on_with_render),
+        TEST(a_frame_as_expected),
+        TEST(a_smaller_frame),
+        TEST(a_larger_frame_continues_with_blend),
         TEST(buffers_below_infos_sizes_are_refused),
         TEST(info_of_other_arguments_is_refused),
-        TEST(several_cameras_are_drawn),
+        TEST(several_cameras),
         TEST(a_state_that_is_taken_has_a_backward),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
