@@ -4,7 +4,7 @@
 folder=${1:+$(realpath "$1")}
 . "$(dirname "$0")/common.sh"
 
-version=$(sed -n 's/^#define GSC_ABI_M[AI][JN]OR *//p' include/gsplat_c.h | paste -sd.)
+version=$(sed -n 's/^#define GSC_ABI_M[AI][JN]OR \([0-9]*\).*/\1/p' include/gsplat_c.h | paste -sd.)
 folder=${folder:-abi}/$version
 [ ! -e "$folder" ] || die "$folder is frozen already; a change needs a higher GSC_ABI_MINOR"
 mkdir -p "$folder"

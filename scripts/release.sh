@@ -31,7 +31,7 @@ changes=$(git status --porcelain) || die "not a checkout"
 [ -z "$changes" ] || die "the tree is not clean:
 $changes"
 version=$(sed -n "s/^  version: '\(.*\)',/\1/p" meson.build)
-abi=$(sed -n 's/^#define GSC_ABI_M[AI][JN]OR *//p' include/gsplat_c.h | paste -sd.)
+abi=$(sed -n 's/^#define GSC_ABI_M[AI][JN]OR \([0-9]*\).*/\1/p' include/gsplat_c.h | paste -sd.)
 for file in bindings/python/shims/*/pyproject.toml; do
     grep -q "^version = \"$version\"" "$file" || die "$file has another version than $version"
 done

@@ -1,4 +1,5 @@
-"""Where the build is, and which compilers there are.  Test modules import from tests/helpers."""
+"""Where the build is, and which compilers there are.  Test modules import from tests/helpers and
+tools."""
 
 import os
 import pathlib
@@ -7,7 +8,8 @@ import sys
 
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent / "helpers"))
+TESTS = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(TESTS / "helpers"), str(TESTS.parent / "tools")]
 from installation import install  # noqa: E402
 from packages import make_checkout  # noqa: E402
 from support import ROOT  # noqa: E402

@@ -6,13 +6,11 @@
 import pathlib
 import sys
 
-from make_static_library import exported_symbols
+from header import exported_symbols
 
 
 def main(version_script, library, output):
-    symbols = sorted(exported_symbols(pathlib.Path(version_script).read_text()))
-    if not symbols:
-        sys.exit(f"{version_script}: no global symbols")
+    symbols = sorted(exported_symbols(version_script))
     lines = [f"LIBRARY {library}", "EXPORTS", *(f"    {symbol}" for symbol in symbols)]
     pathlib.Path(output).write_text("\n".join(lines) + "\n")
 

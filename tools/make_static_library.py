@@ -6,25 +6,15 @@ A program that links it sees the same names as with the shared library: every ot
 """
 
 import pathlib
-import re
 import subprocess
 import sys
 import tempfile
 
-
-def exported_symbols(version_script):
-    """What the `global:` parts of a version script list."""
-    text = re.sub(r"/\*.*?\*/|#.*?$", "", version_script, flags=re.S | re.M)
-    symbols = []
-    for part in re.findall(r"global:(.*?)(?:local:|\})", text, flags=re.S):
-        symbols += re.findall(r"[^\s;]+", part)
-    return symbols
+from header import exported_symbols
 
 
 def main(version_script, objcopy, ar, objects, library, *compiler):
-    symbols = exported_symbols(pathlib.Path(version_script).read_text())
-    if not symbols:
-        sys.exit(f"{version_script}: no global symbols")
+    symbols = exported_symbols(version_script)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         merged, kept = folder / "gsplat_c.o", folder / "symbols"

@@ -160,8 +160,8 @@ gsc_status gsc_raster_saved_take(gsc_raster_saved *saved, DLManagedTensorVersion
                                     GSC__SIZE_THROUGH(gsc_raster_info, visible)));
     gsc__managed *managed = &saved->context->managed;
     if (!managed->allocate)
-        return gsc__fail(GSC_ERROR_UNSUPPORTED,
-                         "%s: the context has no allocate, its memory is no framework's", function);
+        return gsc__fail(GSC_ERROR_UNSUPPORTED, "%s: the context's memory is not a framework's",
+                         function);
     tensors[1] = gsc__managed_take(managed, own_intersections(saved));
     tensors[0] = gsc__managed_take(managed, saved->state);
     gsc__args_return(info, &saved->info, sizeof saved->info);

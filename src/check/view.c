@@ -1,5 +1,7 @@
 /* Views of a language's arrays, for bindings. */
 
+#include "gsplat_c/bindings.h"
+
 #include "core/error.h"
 
 #include <stdbool.h>

@@ -11,8 +11,8 @@
 
 /* -------------------------------------------------------------------- create */
 
-static gsc_status copy_allocator(const gsc_allocator *theirs, gsc_allocator *ours) {
-    static const char function[] = "context_create";
+static gsc_status copy_allocator(const char *function, const gsc_allocator *theirs,
+                                 gsc_allocator *ours) {
     memset(ours, 0, sizeof *ours);
     if (!theirs) return GSC_OK;
     GSC__TRY(gsc__args_copy(function, "allocator", ours, sizeof *ours, theirs,
@@ -25,19 +25,19 @@ static gsc_status copy_allocator(const gsc_allocator *theirs, gsc_allocator *our
     return GSC_OK;
 }
 
-static gsc_status choose_allocator(const gsc_context_desc *desc, gsc_context *context) {
-    GSC__TRY(copy_allocator(desc->allocator, &context->allocator));
-    if (!desc->allocate) return GSC_OK;
+static gsc_status choose_allocator(const char *function, const gsc_context_desc *desc,
+                                   gsc_context *context) {
+    GSC__TRY(copy_allocator(function, desc->allocator, &context->allocator));
+    if (!context->managed.allocate) return GSC_OK;
     if (context->allocator.alloc)
         return gsc__fail(GSC_ERROR_INVALID_ARGUMENT,
-                         "context_create: allocator and allocate, expected one of them");
+                         "%s: allocator and allocate are set, expected one of them", function);
     context->allocator = (gsc_allocator){sizeof context->allocator, &context->managed,
                                          gsc__managed_alloc, gsc__managed_free};
     return GSC_OK;
 }
 
-static gsc_status check_desc(const gsc_context_desc *desc) {
-    static const char function[] = "context_create";
+static gsc_status check_desc(const char *function, const gsc_context_desc *desc) {
     if (desc->abi_version >> 16 != GSC_ABI_MAJOR) {
         return gsc__fail(GSC_ERROR_ABI, "%s: abi_version is 0x%x, expected 0x%x (major %d)",
                          function, desc->abi_version, GSC_ABI_VERSION, GSC_ABI_MAJOR);
@@ -67,8 +67,8 @@ static void free_parts(gsc_context *context) {
     free(context);
 }
 
-gsc_status gsc_context_create(const gsc_context_desc *desc, gsc_context **context) {
-    static const char function[] = "context_create";
+static gsc_status create(const char *function, const gsc_context_desc *desc,
+                         gsc_allocate_fn *allocate, gsc_context **context) {
     if (!context) {
         return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: context is NULL", function);
     }
@@ -77,7 +77,7 @@ gsc_status gsc_context_create(const gsc_context_desc *desc, gsc_context **contex
     const gsc__backend *backend;
     GSC__TRY(gsc__args_copy(function, "desc", &ours, sizeof ours, desc,
                             GSC__SIZE_THROUGH(gsc_context_desc, cpu_threads)));
-    GSC__TRY(check_desc(&ours));
+    GSC__TRY(check_desc(function, &ours));
     GSC__TRY(gsc__device_backend(function, ours.device, &backend));
 
     gsc_context *created = calloc(1, sizeof *created);
@@ -90,14 +90,23 @@ gsc_status gsc_context_create(const gsc_context_desc *desc, gsc_context **contex
     created->log_user = ours.log_user;
     created->log_level = ours.log_level ? ours.log_level : GSC_LOG_WARNING;
     gsc__forecasts_open(&created->forecasts);
-    gsc__managed_open(&created->managed, ours.allocate);
-    gsc_status status = choose_allocator(&ours, created);
+    gsc__managed_open(&created->managed, allocate);
+    gsc_status status = choose_allocator(function, &ours, created);
     if (status == GSC_OK) status = backend->open(created);
     if (status == GSC_OK)
         *context = created;
     else
         free_parts(created);
     return status;
+}
+
+gsc_status gsc_context_create(const gsc_context_desc *desc, gsc_context **context) {
+    return create("context_create", desc, NULL, context);
+}
+
+gsc_status gsc_context_create_managed(const gsc_context_desc *desc, gsc_allocate_fn *allocate,
+                                      gsc_context **context) {
+    return create("context_create_managed", desc, allocate, context);
 }
 
 void gsc_context_free(gsc_context *context) {

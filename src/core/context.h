@@ -13,7 +13,7 @@ struct gsc_context {
     uint32_t flags;
     int32_t cpu_threads;     /* of a CPU context, at least 1 */
     gsc_allocator allocator; /* alloc NULL: the backend's own */
-    gsc__managed managed;    /* what that is of with gsc_context_desc.allocate */
+    gsc__managed managed;    /* its memory if a framework provides it */
     gsc_log_fn *log;
     void *log_user;
     int32_t log_level;

@@ -2,7 +2,7 @@
 #ifndef GSC_MANAGED_H
 #define GSC_MANAGED_H
 
-#include "gsplat_c.h"
+#include "gsplat_c/bindings.h"
 
 #include "os/system.h"
 

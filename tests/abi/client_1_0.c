@@ -285,75 +285,6 @@ static void train_step(gsc_context *context, const gsc_raster_args *args,
     for (int i = 0; i < 3 * SPLATS; ++i) CHECK(fabsf(colors[i] - trained[i] - 0.25f) < 1e-4f);
 }
 
-/* ------------------------------------------------------------ for bindings */
-
-static int view_of(void *object, DLTensor *out) {
-    *out = *(DLTensor *)object;
-    return 0;
-}
-
-static void objects_are_viewed(void) {
-    float memory[6];
-    int64_t shape[] = {2, 3}, strides[] = {1, 2};
-    DLTensor array = {.data = memory, .ndim = 2, .shape = shape, .strides = strides}, views[2];
-    void *objects[] = {NULL, &array};
-    uint64_t strided = 0;
-    CHECK(gsc_view_objects(view_of, NULL, 2, 0, objects, views, &strided) == GSC_OK);
-    CHECK(!objects[0] && objects[1] == &views[1] && views[1].data == memory);
-    CHECK(strided == 2);
-    objects[1] = &array;
-    CHECK(gsc_view_objects(view_of, NULL, 2, 2, objects, views, &strided) == GSC_OK);
-    CHECK(strided == 0);
-}
-
-static int lent; /* tensors that are out */
-
-static void take_back(DLManagedTensorVersioned *tensor) {
-    --lent;
-    free(tensor->dl_tensor.shape);
-    free(tensor->manager_ctx);
-    free(tensor);
-}
-
-static int lend(DLTensor *prototype, DLManagedTensorVersioned **tensor, void *user,
-                gsc_set_error_fn *set_error) {
-    DLManagedTensorVersioned *made = calloc(1, sizeof *made);
-    (void)user;
-    (void)set_error;
-    made->manager_ctx = client_buffer((size_t)prototype->shape[0]);
-    made->deleter = take_back;
-    made->dl_tensor = *prototype;
-    made->dl_tensor.data = made->manager_ctx;
-    made->dl_tensor.shape = malloc(sizeof *prototype->shape);
-    made->dl_tensor.shape[0] = prototype->shape[0];
-    *tensor = made;
-    ++lent;
-    return 0;
-}
-
-static void in_lent_memory(gsc_context *context, const gsc_raster_args *args,
-                           const gsc_raster_outputs *outputs, const gsc_raster_grads *grads) {
-    gsc_raster_saved *saved = NULL;
-    DLManagedTensorVersioned *taken[2];
-    GSC_INIT(gsc_raster_info, info);
-    (void)grads;
-    CHECK(gsc_rasterize(context, args, outputs, &saved, NULL) == GSC_OK);
-    CHECK(gsc_raster_saved_take(saved, taken, &info) == GSC_OK);
-    CHECK(lent == 2 && taken[0]->dl_tensor.shape[0] >= (int64_t)info.state_bytes);
-    CHECK(info.intersections == frame_info.intersections);
-    for (int i = 0; i < 2; ++i) taken[i]->deleter(taken[i]);
-    CHECK(lent == 0);
-}
-
-static gsc_context *lent_context(void) {
-    gsc_context_desc desc;
-    gsc_context *context = NULL;
-    gsc_context_desc_init(&desc, (DLDevice){kDLCPU, 0});
-    desc.allocate = lend;
-    CHECK(gsc_context_create(&desc, &context) == GSC_OK);
-    return context;
-}
-
 /* -------------------------------------------------------------------- errors */
 
 static void errors(gsc_context *context) {
@@ -396,10 +327,6 @@ int main(void) {
     with_scene(context, &f, train_step);
     errors(context);
     CHECK(allocations == 0);
-    gsc_context_free(context);
-    objects_are_viewed();
-    context = lent_context();
-    with_scene(context, &f, in_lent_memory);
     gsc_context_free(context);
     gsc_context_free(NULL);
     puts("ok");

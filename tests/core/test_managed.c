@@ -27,8 +27,7 @@ static gsc_context *create(gsc_allocate_fn *allocate) {
     gsc_context_desc desc;
     gsc_context *created = NULL;
     gsc_context_desc_init(&desc, (DLDevice){kDLCPU, 0});
-    desc.allocate = allocate;
-    expect_ok(gsc_context_create(&desc, &created));
+    expect_ok(gsc_context_create_managed(&desc, allocate, &created));
     return created;
 }
 
@@ -59,23 +58,17 @@ static void there_is_one_source_of_memory(void **state) {
     gsc_allocator allocator = {sizeof allocator, &heap, count_alloc, count_free};
     (void)state;
     gsc_context_desc_init(&desc, (DLDevice){kDLCPU, 0});
-    desc.allocate = framework_allocate;
     desc.allocator = &allocator;
-    expect_failure(gsc_context_create(&desc, &created), GSC_ERROR_INVALID_ARGUMENT,
-                   "context_create: allocator and allocate, expected one of them");
+    expect_failure(gsc_context_create_managed(&desc, framework_allocate, &created),
+                   GSC_ERROR_INVALID_ARGUMENT,
+                   "context_create_managed: allocator and allocate are set, expected one of them");
     assert_null(created);
 }
 
-/* A program of before has a shorter desc. */
-static void the_field_may_be_missing(void **state) {
-    gsc_context_desc desc;
-    gsc_context *created = NULL;
+static void without_a_framework_memory_is_the_librarys(void **state) {
+    gsc_context *created = create(NULL);
     void *block;
     (void)state;
-    gsc_context_desc_init(&desc, (DLDevice){kDLCPU, 0});
-    desc.struct_size = offsetof(gsc_context_desc, allocate);
-    desc.allocate = framework_allocate;
-    expect_ok(gsc_context_create(&desc, &created));
     expect_ok(gsc__context_alloc(created, 100, "a block", NULL, &block));
     assert_int_equal(framework.tensors, 0);
     gsc__context_release(created, block, 100, NULL);
@@ -196,7 +189,7 @@ static void memory_of_no_framework_stays(void **state) {
     expect_ok(gsc_rasterize(&context, &args, &outputs, &saved, NULL));
     info = (gsc_raster_info){.struct_size = sizeof info};
     expect_failure(gsc_raster_saved_take(saved, tensors, &info), GSC_ERROR_UNSUPPORTED,
-                   "raster_saved_take: the context has no allocate, its memory is no framework's");
+                   "raster_saved_take: the context's memory is not a framework's");
     expect_ok(gsc_rasterize_backward(&context, &args, saved, &grads, NULL));
     gsc_raster_saved_free(saved, NULL);
     assert_int_equal(heap.blocks, 0);
@@ -210,7 +203,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(memory_is_the_frameworks),
         TEST(there_is_one_source_of_memory),
-        TEST(the_field_may_be_missing),
+        TEST(without_a_framework_memory_is_the_librarys),
         TEST(without_memory_nothing_is_kept),
         TEST(a_saved_state_becomes_tensors),
         TEST(one_tensor_holds_what_was_expected),

@@ -2,6 +2,8 @@
 
 #include "views.h"
 
+#include "gsplat_c/bindings.h"
+
 static view known[3]; /* the objects */
 static int calls;
 

@@ -12,8 +12,7 @@ static int open_lent(void **unused) {
     memset(&framework, 0, sizeof framework);
     (void)open_context(unused);
     gsc_context_desc_init(&desc, (DLDevice){kDLCUDA, 0});
-    desc.allocate = framework_allocate;
-    expect_ok(gsc_context_create(&desc, &lent));
+    expect_ok(gsc_context_create_managed(&desc, framework_allocate, &lent));
     return 0;
 }
 

@@ -153,9 +153,8 @@ static void a_state_that_is_taken_has_a_backward(void **unused) {
     expect_ok(raster_call_backward(&call));
     const uint64_t expected = raster_call_hash(&call.grads);
     gsc_context_desc_init(&desc, (DLDevice){kDLCPU, 0});
-    desc.allocate = framework_allocate;
     framework.fill = 0xff;
-    expect_ok(gsc_context_create(&desc, &lent));
+    expect_ok(gsc_context_create_managed(&desc, framework_allocate, &lent));
     expect_ok(gsc_rasterize(lent, &call.args, &call.outputs, &saved, NULL));
     expect_image();
     expect_ok(gsc_raster_saved_take(saved, taken, &call.info));

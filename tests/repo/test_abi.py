@@ -5,11 +5,11 @@ import shutil
 
 import pytest
 
+from header import BINDINGS, PUBLIC, SCALARS, read
 from support import ROOT, run
 
 WARNINGS = "-Wpadded -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror".split()
 INCLUDE = f"-I{ROOT / 'include'}"
-HEADER = ROOT / "include/gsplat_c.h"
 
 # From the DLPack specification: offset and size of each field on 64-bit systems.
 DLTENSOR = [
@@ -26,20 +26,8 @@ UNVERSIONED = {"gsc_adam_group", "gsc_train_group"}
 
 
 def header_structs():
-    """{struct: [fields]} of gsplat_c.h."""
-    text = re.sub(r"/\*.*?\*/", "", HEADER.read_text(), flags=re.S)
-    structs = {}
-    for body, name in re.findall(r"typedef struct \w+ \{(.*?)\} (\w+);", text, flags=re.S):
-        fields = []
-        for declaration in filter(None, (part.strip() for part in body.split(";"))):
-            function = re.match(r".*?\(\*(\w+)\)\s*\(", declaration, flags=re.S)
-            if function:
-                fields.append(function.group(1))
-                continue
-            for part in declaration.split(","):
-                fields.append(re.search(r"(\w+)\s*(\[\w+\])?$", part).group(1))
-        structs[name] = fields
-    return structs
+    """{struct: [fields]} of the header."""
+    return {struct.name: [field.name for field in struct.parts] for struct in read(PUBLIC).structs}
 
 
 def layout_of(compiler, folder, structs):
@@ -78,6 +66,7 @@ def test_header_compiles_alone(compiler, language, tmp_path):
     source.write_text(
         '#include "gsplat_c.h"\n'
         '#include "gsplat_c.h"\n'
+        '#include "gsplat_c/bindings.h"\n'
         "int main(void) {\n"
         "    GSC_INIT(gsc_raster_args, args);\n"
         "    gsc_context_desc desc;\n"
@@ -116,6 +105,30 @@ def test_dltensor_layout(compiler, tmp_path):
 
 def test_only_fixed_width_fields():
     """No enum, bool or long in a struct: their width is not the same everywhere."""
-    text = re.sub(r"/\*.*?\*/", "", HEADER.read_text(), flags=re.S)
-    for body in re.findall(r"typedef struct \w+ \{(.*?)\} \w+;", text, flags=re.S):
-        assert not re.search(r"\b(enum|bool|_Bool|long|int|unsigned|short)\b", body), body
+    for struct in read(PUBLIC).structs:
+        for field in struct.parts:
+            assert "*" in field.type or field.type in {*SCALARS, "DLDevice"}, field
+
+
+# ---------------------------------------------------------------- documentation
+
+
+def test_every_public_item_has_a_comment():
+    """Doxygen, in scripts/lint.sh, does not complain of enumerators."""
+    header = read(PUBLIC, BINDINGS)
+    items = [*header.constants, *header.structs, *header.opaque, *header.callbacks,
+             *header.functions, *(field for struct in header.structs for field in struct.parts)]
+    assert len(items) > 200
+    assert [item.name for item in items if not item.doc and item.name[:8] != "GSC_ABI_"] == []
+    dlpack = (ROOT / "include/gsplat_c/dlpack.h").read_text()
+    assert re.findall(r"^ *(kDL\w+) = \d+\b(?!,? */\*\*<)", dlpack, flags=re.M) == []
+
+
+def test_the_program_in_the_header_runs(compiler, library, tmp_path):
+    text = (ROOT / "include" / PUBLIC).read_text()
+    program = text.partition("@code\n")[2].partition(" * @endcode")[0]
+    source = tmp_path / "program.c"
+    source.write_text("\n".join(line[3:] for line in program.splitlines()))
+    run(compiler, "-std=c11", "-Wall", "-Wextra", "-Werror", INCLUDE, source, library,
+        f"-Wl,-rpath,{library.resolve().parent}", "-o", tmp_path / "program")
+    assert run(tmp_path / "program") == "red in the middle: 0.90\n"

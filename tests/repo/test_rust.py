@@ -7,7 +7,7 @@ from support import ROOT, run
 
 
 def test_bindings_are_up_to_date():
-    run(sys.executable, ROOT / "tools/make_rust_bindings.py", "--check")
+    run(sys.executable, ROOT / "tools/make_bindings.py", "--check")
 
 
 def test_crates_have_the_version_of_the_library():

@@ -5,7 +5,8 @@ import shutil
 
 import pytest
 
-from support import ROOT, map_nodes, run
+from header import BINDINGS, PUBLIC, map_nodes, read
+from support import ROOT, run
 
 HIGHEST_GLIBC = (2, 34)
 ALLOWED_LIBRARIES = re.compile(r"^(libc|libm|ld-linux-[\w-]+|libpthread|libdl)\.so\.\d+$")
@@ -19,11 +20,9 @@ def tools():
 
 
 def header_functions():
-    text = (ROOT / "include/gsplat_c.h").read_text()
-    text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
-    text = re.sub(r"^\s*#(.*\\\n)*.*$", "", text, flags=re.M)
-    names = re.findall(r"\bGSC_API\b[^;(]*?\b(\w+)\s*\(", text)
-    assert len(names) == text.count("GSC_API"), "a GSC_API declaration was not understood"
+    names = [function.name for function in read(PUBLIC, BINDINGS).functions]
+    text = "".join((ROOT / "include" / name).read_text() for name in (PUBLIC, BINDINGS))
+    assert len(names) == len(re.findall(r"^GSC_API ", text, flags=re.M)), "not understood"
     assert len(set(names)) == len(names), "declared twice"
     return set(names)
 
@@ -41,7 +40,7 @@ def exported(library):
 
 def test_header_map_and_library_agree(library):
     declared = header_functions()
-    nodes = map_nodes()
+    nodes = map_nodes(ROOT / "src/libgsplat_c.map")
     listed = set().union(*nodes.values())
     assert sum(len(names) for names in nodes.values()) == len(listed), "in two nodes"
     assert listed == declared

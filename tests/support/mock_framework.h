@@ -4,7 +4,7 @@
 
 #include "os/system.h"
 
-#include "gsplat_c.h"
+#include "gsplat_c/bindings.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -16,7 +16,7 @@ no framework is imported, an array's own is already there.  What adapters do:
     is_double   whether it is float64
     stream      the framework's current stream, as DLPack and CUDA number it
     is_transposed  whether an array is of 4 x 4 matrices that are dense but by columns
-    allocate    gsc_context_desc.allocate, by which the library asks for memory on a GPU, or None
+    allocate    the gsc_allocate_fn with which the library asks for memory on a GPU, or None
     take        the array of a DLManagedTensorVersioned that allocate gave
     memory_error  what the framework raises when there is no memory, None for MemoryError
     is_principal  whether results may be made where its arrays are

@@ -16,7 +16,7 @@ _DESC = Descriptor("gsc_context_desc")
 _LIMITS = Descriptor("gsc_limits")
 _VERSION = CONSTANTS["GSC_ABI_MAJOR"] << 16 | CONSTANTS["GSC_ABI_MINOR"]
 
-_contexts: dict[tuple, int] = {}  # by device and gsc_context_desc.allocate
+_contexts: dict[tuple, int] = {}  # by device and a framework's allocate
 _lock = threading.Lock()
 
 
@@ -92,9 +92,9 @@ def _threads():
 
 def _open(device, threads, allocate):
     with call() as block:
-        desc = _DESC.pack(block, _VERSION, 0, *device, 0, 0, 0, 0, threads, allocate or 0)
+        desc = _DESC.pack(block, _VERSION, 0, *device, 0, 0, 0, 0, threads)
         handle = ctypes.c_void_p()
-        check(lib.gsc_context_create(desc, ctypes.addressof(handle)))
+        check(lib.gsc_context_create_managed(desc, allocate, ctypes.addressof(handle)))
         return handle.value
 
 
