@@ -2,8 +2,8 @@
 
 import math
 
-from gaussians import SUN, UP, around, display, fractal, mix, noise, normalize, plus, rng
-from gaussians import scaled, shade, smoothstep
+from gaussians import SUN, display, shade
+from vectors import UP, around, fractal, mix, noise, normalize, plus, rng, scaled, smoothstep
 
 SIDE, CELL = 250, 0.04  # the height map: SIDE x SIDE cells around the origin
 HALF = SIDE * CELL / 2
@@ -70,13 +70,6 @@ class Terrain:
             distance += 0.07 + 0.05 * distance
         return max(light, 0.0)
 
-    def light(self, x, y, z):
-        """Sunlight, and how much of the sky is visible: little at the foot of steps."""
-        near = ((0.13, 0), (-0.13, 0), (0, 0.13), (0, -0.13), (0.3, 0.3), (-0.3, 0.3))
-        above = (self.at(x + dx, z + dz, self.tops) - y for dx, dz in near)
-        hidden = sum(min(max(a, 0.0), 0.4) for a in above)
-        return self.sunlight(x, max(y, 0.0), z), max(1 - 0.55 * hidden, 0.25)
-
 
 def ground_albedo(x, y, z, level):
     speck, patch = rng.random(), fractal(x * 1.7 + 40, z * 1.7)
@@ -97,14 +90,14 @@ def add_ground(scene, terrain):
         for _ in range(min(int(2 / terrain.normal(x, z)[1]), 5)):  # more on slopes
             a, b = x + rng.uniform(-CELL, CELL) / 2, z + rng.uniform(-CELL, CELL) / 2
             y, normal = terrain.at(a, b), terrain.normal(a, b)
-            light = terrain.light(a, y, b)
-            color = shade(ground_albedo(a, y, b, normal[1]), normal, *light)
+            sunlit = terrain.sunlight(a, max(y, 0.0), b)
+            color = shade(ground_albedo(a, y, b, normal[1]), normal, sunlit, 0.8)
             scene.disc((a, y, b), normal, 0.72 * CELL, color)
             if y > 0.16 and normal[1] > 0.9:
                 blade = rng.uniform(0.012, 0.03)
                 tone = mix((0.13, 0.25, 0.04), (0.40, 0.42, 0.10), rng.random())
                 lean = normalize((rng.gauss(0, 0.35), 1.0, rng.gauss(0, 0.35)))
-                color = shade(tone, UP, *light, 0.6)
+                color = shade(tone, UP, sunlit, 0.8, 0.6)
                 scene.add((a, y + blade, b), lean, 0.006, blade, color, 0.85)
 
 
@@ -156,10 +149,8 @@ def add_lighthouse(scene, terrain):
     parts = [(-0.05, 0.07, 0.27, 0.25, STONE), (1.20, 1.24, 0.18, 0.19, STONE)]
     parts += [(1.24, 1.42, 0.09, 0.09, None), (1.42, 1.57, 0.125, 0.005, RED)]
     for k in range(5):
-        radius = 0.19 - 0.013 * k
-        parts.append(
-            (0.05 + 0.23 * k, 0.28 + 0.23 * k, radius, radius - 0.013, (WHITE, RED)[k % 2])
-        )
+        low, radius = 0.05 + 0.23 * k, 0.19 - 0.013 * k
+        parts.append((low, low + 0.23, radius, radius - 0.013, RED if k % 2 else WHITE))
     for low, high, lower, upper, albedo in parts:
         for _ in range(int(40000 * (high - low) * (lower + upper)) + 500):
             t, normal = rng.random(), around(rise=(lower - upper) / (high - low))

@@ -14,7 +14,8 @@ import sys
 
 import island
 import sea
-from gaussians import Scene, normalize, plus, scaled
+from gaussians import Scene
+from vectors import normalize, plus, scaled
 
 EYE = (0.3, 2.3, 10.6)  # the first camera, and what it looks at
 TARGET = (0.35, 1.05, 0.0)

@@ -2,8 +2,8 @@
 
 import math
 
-from gaussians import SUN, UP, around, display, dot, fractal, mix, noise, normalize, plus, rng
-from gaussians import scaled, shade, smoothstep
+from gaussians import SUN, display, shade
+from vectors import UP, around, dot, fractal, mix, noise, normalize, plus, rng, scaled, smoothstep
 
 WAVES = ((0.4, 2.3), (1.1, 4.1), (-0.5, 6.7), (2.0, 9.5), (0.8, 15.0), (-1.3, 21.0))
 ROCKS = ((-3.9, 2.0, 0.3), (-4.3, 1.5, 0.2), (3.6, 2.3, 0.24), (4.1, 1.8, 0.36), (2.6, 3.0, 0.16))
@@ -61,10 +61,7 @@ def add_water(scene, terrain, eye, x, z, size):
     sunlit = terrain.sunlight(x, 0.02, z) if away < 6 else 1.0
     shallow = plus(shade((0.05, 0.36, 0.34), UP, sunlit), (-0.35, -0.35, -0.35))
     color = plus(color, scaled(shallow, 0.55 * smoothstep(0.6, 0.05, depth)))
-    ripple = smoothstep(0.82, 0.97, math.sin(26 * depth + 5 * fractal(x, z)))
-    ripple *= 0.55 * smoothstep(0.5, 0.15, depth) * noise(x * 7, z * 7)
-    shore = smoothstep(0.13, 0.0, depth + 0.10 * (fractal(x * 3.1, z * 3.1) - 0.5))
-    foam = max(shore, ripple)
+    foam = smoothstep(0.13, 0.0, depth + 0.10 * (fractal(x * 3.1, z * 3.1) - 0.5))
     color = mix(color, shade((0.85, 0.86, 0.88), UP, sunlit), foam)
     tilt = 0.5 * smoothstep(20.0, 8.0, away)  # a far horizon is level
     normal = normalize((tilt * slope[0], 1, tilt * slope[1]))
@@ -95,10 +92,8 @@ def add_rock(scene, x, z, size):
         albedo = mix((0.17, 0.13, 0.12), (0.40, 0.33, 0.28), noise(n[0] * 9, n[1] * 14 + n[2] * 5))
         color = shade(scaled(albedo, smoothstep(-0.07, 0.09, y)), n, 1, 0.7)
         scene.disc((x + out * n[0], y, z + out * n[2]), n, 0.024, color)
-        if rng.random() < 0.08:
-            a, _, b = scaled(around(), size * rng.uniform(0.85, 1.2))
-            white = display((0.9, 0.85, 0.85))
-            scene.disc((x + a, 0.012, z + b), UP, 0.03, white, rng.uniform(0.15, 0.6))
+        foam = plus((x, 0.012, z), scaled(around(), size * rng.uniform(0.85, 1.2)))
+        scene.disc(foam, UP, 0.03, (0.85, 0.85, 0.85), 0.03)
 
 
 def add_boat(scene, x=-2.55, z=4.1):
@@ -109,8 +104,6 @@ def add_boat(scene, x=-2.55, z=4.1):
         normal = normalize((0.35 * s, -0.25, side))
         albedo = (0.62, 0.56, 0.48) if t > 0.82 else (0.34, 0.11, 0.07)
         scene.disc(hull, normal, 0.011, shade(albedo, normal, 1, 0.9, 0.2))
-        deck = (x + 0.26 * s, 0.085, z + width * rng.uniform(-1, 1))
-        scene.disc(deck, UP, 0.011, shade((0.45, 0.30, 0.18), UP, 0.8, 0.8))
     for k in range(40):
         scene.add((x + 0.03, 0.1 + 0.0155 * k, z), UP, 0.007, 0.012, (0.53, 0.45, 0.38))
     for head, foot, reach in ((0.54, 0.01, -0.27), (0.46, 0.06, 0.21)):  # the sails
