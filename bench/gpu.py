@@ -137,8 +137,9 @@ def first_line(*command):
 
 def facts():
     """The run without its tables."""
-    import gsplat_c
     import torch
+
+    import gsplat_c
     from probe import machine
 
     device = gsplat_c.device_report(f"cuda:{torch.cuda.current_device()}")

@@ -11,10 +11,11 @@ import sys
 from pathlib import Path
 
 import torch
+
 from measure import Table, alternating_ms, optional, row_ms
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "bindings" / "python"))
-import gsplat_c  # noqa: E402
+import gsplat_c
 
 COLUMNS = {"operation": "<34", "of": "<16", "library": "<11", "alone ms": "9.3f",
            "back to back ms": "12.3f"}

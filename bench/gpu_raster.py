@@ -18,11 +18,12 @@ import sys
 from pathlib import Path
 
 import torch
+
 from measure import Table, alternating_ms, optional, peak_mb
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "bindings" / "python"))
-import gsplat_c  # noqa: E402
-import scene_file  # noqa: E402
+import gsplat_c
+import scene_file
 
 gsplat = optional("gsplat")
 original = optional("diff_gaussian_rasterization")

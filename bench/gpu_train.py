@@ -10,11 +10,11 @@ as torch code: activations, gsplat_c.torch and SelectiveAdam.
 import sys
 
 import torch
-from gpu_raster import asked_for, sh_degree
-from measure import Table, median_ms, row_ms
 
 import gsplat_c
 import gsplat_c.torch
+from gpu_raster import asked_for, sh_degree
+from measure import Table, median_ms, row_ms
 
 COLUMNS = {"scene": "<22", "step": "<11", "Gaussians": "9d", "seen": "9d", "ms": "8.3f",
            "back to back": "8.3f"}

@@ -4,16 +4,18 @@ It replaces the package's context by other contexts for that."""
 
 import contextlib
 import ctypes
+import functools
 
 import torch
+from torch.autograd import DeviceType
+from torch.profiler import ProfilerActivity, profile
+
 from gsplat_c import _context
 from gsplat_c._abi import CONSTANTS
 from gsplat_c._arrays import CUDA
 from gsplat_c._call import call as c_call
 from gsplat_c._lib import Device, fail, lib
 from measure import row_ms
-from torch.autograd import DeviceType
-from torch.profiler import ProfilerActivity, profile
 
 ALLOC = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t,
                          Device, ctypes.c_void_p)
@@ -114,7 +116,7 @@ def machine():
     """Bytes per second of a copy, read and written, and float32 operations per second."""
     source = torch.zeros(1 << 27, device="cuda")
     target = torch.empty_like(source)
-    copy_ms = row_ms(lambda: target.copy_(source))
+    copy_ms = row_ms(functools.partial(target.copy_, source))
     del source, target
     side = 4096
     left, right = (torch.rand(side, side, device="cuda") for _ in range(2))

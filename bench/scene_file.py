@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
-import splat_file  # noqa: E402
+import splat_file
 
 SIZES = {"720p": (1280, 720), "1080p": (1920, 1080), "4k": (3840, 2160)}
 
@@ -22,7 +22,8 @@ def camera(path, index, width, height):
     view[:3, :3] = axes.T
     view[:3, 3] = -axes.T @ np.array(found["position"])
     scale = min(width / found["width"], height / found["height"])
-    return view.astype(np.float32), (found["fx"] * scale, found["fy"] * scale, width / 2, height / 2)
+    intrinsics = (found["fx"] * scale, found["fy"] * scale, width / 2, height / 2)
+    return view.astype(np.float32), intrinsics
 
 
 def read(ply, cameras, index=0, size="1080p", device="cuda"):

@@ -76,7 +76,7 @@ def table(data):
     for name, (purpose, package) in purposes(data).items():
         licence = package["license"] or "none"
         if not is_allowed(licence):
-            sys.exit(f"{name} is under {licence}, which is not in the list of {Path(__file__).name}")
+            sys.exit(f"{name} is under {licence}, which {Path(__file__).name} does not list")
         rows.append((purpose, f"| {name} | {licence} | {purpose} |"))
     lines = [row for _, row in sorted(rows)]
     return "\n".join(["| crate | licence | needed for |", "|---|---|---|", *lines]) + "\n"

@@ -8,8 +8,8 @@ import subprocess
 import pytest
 
 from command import COMMAND, OK, RUNTIME, USAGE, call, cameras, in_folder, scene  # noqa: F401
-from support import ROOT
 from scenes import FIELDS, Png, camera, gaussian, header, write_cameras, write_scene
+from support import ROOT
 
 # ------------------------------------------------------- errors of the files
 

@@ -6,11 +6,11 @@ import threading
 
 import pytest
 import torch
+
+import gsplat_c
 from conftest import to_cuda
 from scenes import cases
 from steps import Driver, Steps, message
-
-import gsplat_c
 
 CASES = dict(cases())
 

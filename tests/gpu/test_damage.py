@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+
 from conftest import note
 
 VARIANTS = ("whole", "bands", "channels", "cameras", "cameras in one room")

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import torch
-from conftest import relative
-from scenes import cases
 
 import gsplat_c
+from conftest import relative
+from scenes import cases
 
 CASES = dict(cases())
 INPUTS = ("means", "opacities", "scales", "rotations", "covariances", "colors", "sh", "sh_dc",

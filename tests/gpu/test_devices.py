@@ -6,11 +6,11 @@ import ctypes
 import numpy as np
 import pytest
 import torch
+
+import gsplat_c
 from conftest import to_cuda
 from scenes import cases
 from steps import Driver, Raw, Steps, message
-
-import gsplat_c
 
 CASES = dict(cases())
 NUMPY = {**CASES["statistics"][0], "background": np.float32([0.1, 0.2, 0.3]),

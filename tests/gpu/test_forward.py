@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 import torch
-from conftest import to_cuda
-from scenes import camera, cases, gaussians, look_at, sh, some
-from steps import Steps, message
 
 import gsplat_c
+from conftest import to_cuda
 from gsplat_c import _dlpack, _raster
 from gsplat_c._arrays import torch_arrays
+from scenes import camera, cases, gaussians, look_at, sh, some
+from steps import Steps, message
 
 CASES = dict(cases())
 WIDTHS = iter(range(301, 4000))

@@ -5,11 +5,11 @@ import os
 import numpy as np
 import pytest
 import torch
-from conftest import relative, to_cuda
-from scenes import cases
 
 import gsplat_c
 import gsplat_c.torch
+from conftest import relative, to_cuda
+from scenes import cases
 
 CASES = dict(cases())
 ARGS = CASES["colors"][0]

@@ -4,14 +4,14 @@ Known exceptions, all of the recordings: ACC_ counts the background's gradient t
 tiny3 and saturated lacks whole groups of Gaussians; WP_ builds theta from the clamped point;
 SSIM of flat images is rounding noise.  There the float64 build judges."""
 
-import golden
 import numpy as np
 import pytest
 import torch
+
+import golden
+import gsplat_c
 from conftest import note_error, relative, to_cuda
 from oracle import mute, oracle, steady, to_double
-
-import gsplat_c
 
 KINDS = ("inria_", "AA_", "ACC_", "taming_", "WD_", "WP_", "ASH_", "gsplat_")
 CASES = golden.names(*KINDS)

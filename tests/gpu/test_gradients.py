@@ -6,10 +6,10 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from conftest import relative
-from scenes import camera, gaussians, some
 
 import gsplat_c
+from conftest import relative
+from scenes import camera, gaussians, some
 
 PLAIN = ("means", "opacities", "scales", "rotations", "covariances", "colors", "sh", "sh_dc")
 

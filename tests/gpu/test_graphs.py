@@ -3,11 +3,11 @@ other inputs; what waits is refused inside a capture."""
 
 import pytest
 import torch
+
+import gsplat_c
 from conftest import relative, to_cuda
 from scenes import cases
 from steps import Steps, message
-
-import gsplat_c
 
 CASES = dict(cases())
 

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 import torch
-from conftest import relative, to_cuda
-from scenes import camera, cases, gaussians
-from steps import Raw, Steps, message
 
 import gsplat_c
+from conftest import relative, to_cuda
 from gsplat_c import _arrays
 from gsplat_c._call import device_word, dtype_word
+from scenes import camera, cases, gaussians
+from steps import Raw, Steps, message
 
 CASES = dict(cases())
 COLORS = CASES["colors"][0]

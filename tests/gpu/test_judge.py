@@ -14,11 +14,11 @@ import time
 import numpy as np
 import pytest
 import torch
+
+import gsplat_c
 from conftest import note, relative, to_cuda
 from oracle import mute, oracle, steady, to_double
 from scenes import look_at, sh
-
-import gsplat_c
 
 SEED = int(os.environ.get("GSPLAT_C_SEED") or time.time_ns() % 1_000_000_000)
 LIMIT = 1e-5

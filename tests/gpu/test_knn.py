@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import torch
-from scenes import some
 
 import gsplat_c
+from scenes import some
 
 LARGEST = np.finfo(np.float32).max
 

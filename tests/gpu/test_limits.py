@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import torch
-from conftest import relative
-from scenes import camera, gaussians
 
 import gsplat_c
+from conftest import relative
+from scenes import camera, gaussians
 
 
 def crowd(count, width=3840, height=2160):
@@ -49,7 +49,7 @@ def test_fifty_million_gaussians_under_eight_gigabytes():
              "rotations": torch.randn(count, 4, device="cuda", generator=generator),
              "opacities": torch.rand(count, device="cuda", generator=generator),
              "colors": torch.rand(count, 3, device="cuda", generator=generator)}
-    view = {k: v for k, v in camera(1920, 1080).items()}
+    view = dict(camera(1920, 1080))
     torch.cuda.synchronize()
     before = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()

@@ -7,9 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from conftest import note
-
 import gsplat_c
+from conftest import note
 from gsplat_c import _lib
 
 CHILD = r"""

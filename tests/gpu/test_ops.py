@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import torch
-from conftest import note_error, relative
 
 import gsplat_c
+from conftest import note_error, relative
 
 # [B, C, H, W], then options.
 SSIM_CASES = {

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 import torch
+
+import gsplat_c
 from conftest import relative, to_cuda
 from oracle import mute, steady
 from scenes import cases
 from steps import INFO_FIELDS
-
-import gsplat_c
 
 CASES = dict(cases())
 INPUTS = ("means", "opacities", "scales", "rotations", "covariances", "colors", "sh", "sh_dc",
@@ -88,7 +88,8 @@ def test_forward_is_reproducible(name):
             assert torch.equal(getattr(first, output), getattr(again, output))
 
 
-@pytest.mark.parametrize("name", ["sh3", "channels4", "cameras", "crowd", "crowd_depths", "statistics"])
+@pytest.mark.parametrize(
+    "name", ["sh3", "channels4", "cameras", "crowd", "crowd_depths", "statistics"])
 def test_bands_have_the_same_bits(name):
     args, outputs = CASES[name]
     args = to_cuda(args)

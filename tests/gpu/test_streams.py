@@ -5,11 +5,11 @@ import threading
 import numpy as np
 import pytest
 import torch
+
+import gsplat_c
 from conftest import to_cuda
 from scenes import cases
 from steps import Driver
-
-import gsplat_c
 
 CASES = dict(cases())
 

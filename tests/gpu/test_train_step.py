@@ -4,10 +4,10 @@ are reproducible, and what the CPU makes of it."""
 import numpy as np
 import pytest
 import torch
-from conftest import relative, to_cuda
-from scenes import camera, gaussians, sh
 
 import gsplat_c
+from conftest import relative, to_cuda
+from scenes import camera, gaussians, sh
 
 PARAMETERS = ("means", "opacities", "scales", "rotations", "covariances", "colors", "sh", "sh_dc")
 

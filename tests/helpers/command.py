@@ -7,8 +7,8 @@ import subprocess
 
 import pytest
 
-from support import ROOT
 from scenes import camera, gaussian, write_cameras, write_scene
+from support import ROOT
 
 COMMAND = os.environ.get("GSPLAT_C_COMMAND", str(ROOT / "build/tools/gsplat-c"))
 OK, RUNTIME, USAGE = 0, 1, 2

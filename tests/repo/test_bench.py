@@ -5,14 +5,14 @@ import re
 import sys
 
 import pytest
-
-from support import ROOT
 from test_kernels import listed_kernels
 
+from support import ROOT
+
 sys.path.insert(0, str(ROOT / "bench"))
-import gpu  # noqa: E402
-import report  # noqa: E402
-import stages  # noqa: E402
+import gpu
+import report
+import stages
 
 MACHINE = {"copy_bytes_s": 2e12, "flop_s": 5e13}
 KERNELS = {

@@ -211,7 +211,8 @@ def test_cmake_version(installed, tmp_path, version, found):
     if found:
         cmake(installed, tmp_path / "host", version=version)
     else:
-        with pytest.raises(AssertionError, match=r"matches\s+requested\s+version|compatible\s+with\s+requested"):
+        reason = r"matches\s+requested\s+version|compatible\s+with\s+requested"
+        with pytest.raises(AssertionError, match=reason):
             cmake(installed, tmp_path / "host", version=version)
 
 
@@ -219,5 +220,6 @@ def test_cmake_package_without_its_library(installed, tmp_path):
     shutil.copytree(installed.prefix, tmp_path / "moved", symlinks=True)
     broken = Installation(tmp_path / "moved")
     (broken.libraries / f"libgsplat_c.so.{VERSION}").unlink()
-    with pytest.raises(AssertionError, match=r"libgsplat_c\.so\.\d+\.\d+\.\d+\s+does\s+not\s+exist"):
+    reason = r"libgsplat_c\.so\.\d+\.\d+\.\d+\s+does\s+not\s+exist"
+    with pytest.raises(AssertionError, match=reason):
         cmake(broken, tmp_path / "host")

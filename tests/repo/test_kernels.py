@@ -52,11 +52,11 @@ def test_every_file_is_built():
 
 
 def test_every_argument_struct_is_shared():
-    declared = set(
+    declared = {
         name
         for header in (ROOT / "cuda").glob("*.h")
         for name in re.findall(r"^\} (gsc_k_\w+);", header.read_text(), flags=re.M)
-    )
+    }
     assert {argument for _, _, argument, _ in kernels()} <= declared
 
 
