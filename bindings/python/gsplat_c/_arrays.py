@@ -254,8 +254,7 @@ def torch_arrays():
 
 def adapter(value, name):
     """The adapter for an array."""
-    found = adapters.get(type(value))
-    return found if found is not None else _find(value, name)
+    return adapters.get(type(value)) or _find(value, name)
 
 
 def _find(value, name):
@@ -295,7 +294,7 @@ def _no_array(value, name):
 
 def principal(value, name):
     """The adapter for the array that decides where results go and on which device."""
-    found = adapter(value, name)
+    found = adapters.get(type(value)) or _find(value, name)
     if not found.is_principal:
         raise _no_array(value, name)
     return found

@@ -1,4 +1,4 @@
-"""One context per device for the whole process, and what the library says of itself."""
+"""One context per device for the whole process, and what the library reports about itself."""
 
 from __future__ import annotations
 
@@ -58,7 +58,9 @@ def begin(block, value, name, stream):
     if block.double and not _takes_double():
         raise argument_error("DTYPE", f"{name} is float64, expected float32")
     # The framework's memory is for the framework's stream, and all frameworks share the CPU's.
-    allocate = arrays.allocate if stream is None and _HOMES.get(device[0]) != CPU else None
+    allocate = None
+    if stream is None and device[0] != CPU and device[0] != CUDA_HOST:
+        allocate = arrays.allocate
     block.lends = allocate is not None
     found = _contexts.get((device, allocate))
     block.context = found if found is not None else _create(device, allocate)
@@ -129,7 +131,7 @@ def device_count(kind: str = "cuda") -> int:
 
 
 def device_report(device: str = "cpu") -> dict:
-    """What the library knows of a device.
+    """What the library reports about a device.
 
     Args:
         device: "cpu", "cuda" or "cuda:1".

@@ -21,9 +21,11 @@ class Error(RuntimeError):
         cuda: the CUDA driver's result code behind it, 0 if there is none.
     """
 
-    def __init__(self, message: str, status: int = CONSTANTS["GSC_ERROR_INTERNAL"], cuda: int = 0):
+    _status = CONSTANTS["GSC_ERROR_INTERNAL"]
+
+    def __init__(self, message: str, status: int | None = None, cuda: int = 0):
         super().__init__(message)
-        self.status = status
+        self.status = self._status if status is None else status
         self.cuda = cuda
         self._text = message  # without a function's name
 
@@ -50,9 +52,7 @@ class Error(RuntimeError):
 class ArgumentError(Error, ValueError):
     """An argument has a wrong value, shape, dtype, layout or device (status 1 to 5)."""
 
-    def __init__(self, message: str, status: int = CONSTANTS["GSC_ERROR_INVALID_ARGUMENT"],
-                 cuda: int = 0):
-        super().__init__(message, status, cuda)
+    _status = CONSTANTS["GSC_ERROR_INVALID_ARGUMENT"]
 
 
 class ArgumentTypeError(ArgumentError, TypeError):
@@ -62,17 +62,13 @@ class ArgumentTypeError(ArgumentError, TypeError):
 class UnsupportedError(Error, NotImplementedError):
     """Valid, but not in this build of the library or not on this device (status 7)."""
 
-    def __init__(self, message: str, status: int = CONSTANTS["GSC_ERROR_UNSUPPORTED"],
-                 cuda: int = 0):
-        super().__init__(message, status, cuda)
+    _status = CONSTANTS["GSC_ERROR_UNSUPPORTED"]
 
 
 class OutOfMemoryError(Error, MemoryError):
     """There is not enough memory (status 8); the framework's own error, too, if it has one."""
 
-    def __init__(self, message: str, status: int = CONSTANTS["GSC_ERROR_OUT_OF_MEMORY"],
-                 cuda: int = 0):
-        super().__init__(message, status, cuda)
+    _status = CONSTANTS["GSC_ERROR_OUT_OF_MEMORY"]
 
     def catch_as(self, kind: type[Exception] | None) -> None:
         """Lets ``except kind`` catch it, too."""

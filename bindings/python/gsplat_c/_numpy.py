@@ -41,26 +41,6 @@ class NumpyArrays(Arrays):
             return read_pointer(id(capsule) + OBJECT_BYTES).value
         return capsule_pointer(capsule, b"dltensor")
 
-    def pack_all(self, block, names, values):
-        """Dense arrays in one loop, without a call of Python for each."""
-        if not self._reads_capsules:
-            return super().pack_all(block, names, values)
-        kind, keep, addresses = self.numpy.ndarray, block.keep.append, []
-        for name, value in zip(names, values):
-            if value is None:
-                addresses.append(0)
-            elif type(value) is kind and value.flags.c_contiguous:
-                try:
-                    capsule = value.__dlpack__()
-                except Exception:  # see pack()
-                    addresses.append(self._pack_interface(block, value, name, False))
-                    continue
-                keep(capsule)
-                addresses.append(read_pointer(id(capsule) + OBJECT_BYTES).value)
-            else:
-                addresses += super().pack_all(block, (name,), (value,))
-        return addresses
-
     def _pack_interface(self, block, array, name, writable):
         interface = array.__array_interface__
         order, kind, size = interface["typestr"][0], interface["typestr"][1], array.itemsize

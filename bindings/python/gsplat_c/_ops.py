@@ -80,7 +80,7 @@ LOSS_DEFAULTS = {"l1_weight": 0.8, "l2_weight": 0.0, "ssim_weight": 0.2, **SSIM_
 
 
 def fill(function, options, defaults):
-    """Keyword arguments of a function, with its defaults for those that are not there."""
+    """The keyword arguments of a function, with defaults for those that are absent."""
     for name in options:
         if name not in defaults:
             raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
@@ -115,7 +115,7 @@ def pack_loss(block, target, mask, grad_scale, options, outputs, image=0):
 
 
 def map_shape(image, window, valid):
-    """Of the map that SSIM makes of an image."""
+    """The shape of the map that SSIM makes of an image."""
     shape = shape_of(image)
     if not valid or len(shape) != 4:
         return shape
@@ -171,11 +171,11 @@ def ssim_backward(
     stream: int | None = None,
     **options: Unpack[SsimArgs],
 ) -> SsimGrads:
-    """Derivatives of a loss by the images of ``ssim``.
+    """Derivatives of a loss with respect to the images of ``ssim``.
 
     Args:
-        grad_mean: [] or [1], derivative of the loss by the mean; or
-        grad_map: by the map, shaped as it is, any strides.
+        grad_mean: [] or [1], derivative of the loss with respect to the mean; or
+        grad_map: with respect to the map, shaped as it is, any strides.
         wrt: any of image, target.
         out: arrays to write into, by name; dense and writable.
         image, target, window, sigma, c1, c2, valid, stream: as in ``ssim``.
@@ -217,7 +217,7 @@ def image_loss(
         image: float32 [B, C, H, W], any strides.
         target: the same shape; float32, or uint8 read as value / 255.
         mask: [B, H, W] or [H, W], float32, bool or uint8; weights every mean.
-        grad_scale: the derivative of something larger by this loss.
+        grad_scale: the derivative of a larger loss with respect to this one.
         window, sigma, c1, c2, valid: as in ``ssim``.
         outputs: any of loss, parts, grad_image.
         out: arrays to write into, by name; dense and writable.

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from ._abi import CONSTANTS
-from ._arrays import adapter, allocate, convert, pack, pack_output, shape_of
-from ._call import Descriptor, call
+from ._arrays import adapter, allocate, convert, pack, shape_of
+from ._call import call
 from ._context import begin
 from ._errors import argument_error
 from ._fields import (
-    DIFFERENTIABLE,
     FIELDS,
     GRAD_NAMES,
     GRADS,
@@ -159,15 +158,15 @@ def rasterize_backward(
     stream: int | None = None,
     **args: Unpack[RasterArgs],
 ) -> RasterGrads:
-    """Derivatives of a loss by the inputs of ``rasterize_forward``.
+    """Derivatives of a loss with respect to the inputs of ``rasterize_forward``.
 
     Args:
         saved: from ``rasterize_forward``.
-        wrt: what to differentiate by, any of means, opacities, scales, rotations,
+        wrt: what to differentiate with respect to, any of means, opacities, scales, rotations,
             covariances, colors, sh, sh_dc, means2d, means2d_abs, view, position,
             background.  Only that is computed.
-        grad_color, grad_alpha, grad_depth, grad_inv_depth: derivatives of the loss by
-            those outputs, shaped as they are; absent: zero.
+        grad_color, grad_alpha, grad_depth, grad_inv_depth: derivatives of the loss with
+            respect to those outputs, shaped as they are; absent: zero.
         out: arrays to write into, by name; dense and writable.  They count as asked
             for.  means2d and means2d_abs may be [C, N, 2] or [C, N, 3] (third is 0).
         grad_add: add to the arrays in ``out`` instead of overwriting them; then every
@@ -224,7 +223,7 @@ def _pack_saved(block, memory, name):
 
 
 def grad_shape(args, name):
-    """Of the gradient with respect to an input; args: those that are arrays, by name."""
+    """The shape of the gradient with respect to an input; args: the arrays, by name."""
     given = args.get(name)
     if given is not None:
         return array_shape(given)

@@ -16,6 +16,7 @@ from ._fields import (
     TENSORS,
 )
 
+_REQUIRED = frozenset(REQUIRED)
 _SH_DEGREE = FIELDS["sh_degree"].place
 
 
@@ -28,8 +29,8 @@ def number(value, zero: float) -> float:
 
 def require(function, args):
     """An error where keyword arguments of the rasterizer lack one that has no default."""
-    missing = ", ".join(repr(name) for name in REQUIRED if name not in args)
-    if missing:
+    if not args.keys() >= _REQUIRED:
+        missing = ", ".join(repr(name) for name in REQUIRED if name not in args)
         raise TypeError(f"{function}() needs the keyword arguments {missing}")
 
 

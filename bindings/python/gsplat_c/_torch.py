@@ -7,21 +7,10 @@ from operator import attrgetter
 from ._arrays import CPU, CUDA, STRIDED, Arrays, adapters, by_columns, must_be_dense
 from ._call import DLTENSOR, POINTER, device_word, dtype_word
 from ._dlpack import Lender, capsule_of, exchange_functions, view_function, views_function
-from ._errors import argument_error
+from ._errors import Error, argument_error
 from ._fields import MATRICES
 
-
 _NO_MEMORY = (RuntimeError, TypeError, BufferError)  # what a tensor without any raises
-_BY_COLUMNS = (1, 4)  # strides of one matrix; the library looks at the shape
-
-
-def _reads_strides(name, tensor):
-    """Whether the library reads an input that is not dense where it is."""
-    how = STRIDED.get(name)
-    if how is None:
-        return False
-    strides = tensor.stride()
-    return how == "any" or strides == _BY_COLUMNS or by_columns(tensor.shape, strides)
 
 
 class TorchArrays(Arrays):
@@ -65,7 +54,7 @@ class TorchArrays(Arrays):
                 return address
             return self._describe(block, tensor, name, strides)
         except _NO_MEMORY as error:
-            if isinstance(error, ValueError):
+            if isinstance(error, Error):
                 raise
             self.device(tensor, name)
             reason = str(error).partition("\n")[0]  # a trace may follow
@@ -80,28 +69,6 @@ class TorchArrays(Arrays):
         if device is None:
             device = self._words[tensor.device] = device_word(self.device(tensor, name))
         return block.tensor(name, tensor.data_ptr(), device, dtype, tensor.shape, strides)
-
-    def pack_all(self, block, names, values):
-        """Tensors that need no copy in one loop, with as few calls for each as there can be."""
-        if self._view is not None:
-            return super().pack_all(block, names, values)
-        records, find, addresses = self._records(), adapters.get, []
-        for name, value in zip(names, values):
-            if value is None:
-                addresses.append(0)
-                continue
-            try:
-                if (find(type(value)) is self and not (records and value.requires_grad)
-                        and not value.is_neg()):
-                    dense = value.is_contiguous()
-                    if dense or _reads_strides(name, value):
-                        addresses.append(self._describe(block, value, name,
-                                                        None if dense else value.stride()))
-                        continue
-            except _NO_MEMORY:
-                pass  # what follows says why
-            addresses += super().pack_all(block, (name,), (value,))
-        return addresses
 
     def pack_fields(self, block, descriptor, numbers, names, values):
         """Where torch has the table, views of all tensors in one call of the library."""

@@ -73,10 +73,10 @@ def train_step(
         parts: compute the parts of the loss, too.
         outputs: names of images and lists wanted, see RasterOutputs; of the scene before
             the step.
-        wrt: other gradients wanted, see RasterGrads: means2d and means2d_abs, those by the
-            camera, or by parameters without a group.
-        grad_alpha, grad_depth, grad_inv_depth: derivatives by those outputs that are added
-            to the loss's.
+        wrt: other gradients wanted, see RasterGrads: means2d and means2d_abs, or those with
+            respect to the camera or to parameters without a group.
+        grad_alpha, grad_depth, grad_inv_depth: derivatives with respect to those outputs,
+            added to the loss's.
         grad2d_ndc: means2d and means2d_abs in units of half the image, not pixels.
         out: arrays to write into: loss, parts, and outputs by name; out_grads: gradients.
         stream: as in ``rasterize``.

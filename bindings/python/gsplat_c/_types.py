@@ -43,21 +43,6 @@ class TrainArgs(RasterArgs, LossArgs):
     """The scene, the camera and the loss, as keyword arguments of ``gsplat_c.train_step``."""
 
 
-class AdamGroup(TypedDict, total=False):
-    """One group of ``gsplat_c.adam_step``; the first four and lr are required."""
-
-    parameter: Array
-    gradient: Array
-    moment1: Array
-    moment2: Array
-    lr: float
-    beta1: float
-    beta2: float
-    epsilon: float
-    weight_decay: float
-    step: int
-
-
 class TrainGroup(TypedDict, total=False):
     """One parameter of ``gsplat_c.train_step``; the moments and lr are required."""
 
@@ -69,3 +54,10 @@ class TrainGroup(TypedDict, total=False):
     epsilon: float
     weight_decay: float
     step: int
+
+
+class AdamGroup(TrainGroup, total=False):
+    """One group of ``gsplat_c.adam_step``; the tensors and lr are required."""
+
+    parameter: Array
+    gradient: Array

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from ._fields import RasterArgs
+    from ._types import LossArgs, SsimArgs
 
 __all__ = ["image_loss", "knn", "rasterize", "ssim"]
 
@@ -108,7 +109,7 @@ def _rasterize_forward(static, primals):
 
 
 def _rasterize_backward(static, saved, grads):
-    """Draws the image again: the tile lists have no size that jax could know beforehand."""
+    """Rasterizes again: the tile lists have no size that jax could know beforehand."""
     arrays, wrt = saved
     options = dict(static[1])
     ndc = options.pop("grad2d_ndc", False)
@@ -152,8 +153,8 @@ def rasterize(
 
     Args:
         outputs: names of the results wanted, see RasterOutputs.
-        means2d: float32 [C, N, 2] or [C, N, 3], values not read; the derivative by it is that
-            by the projected centres (third is 0), in pixels.
+        means2d: float32 [C, N, 2] or [C, N, 3], values not read; its derivative is that
+            with respect to the projected centres (third is 0), in pixels.
         means2d_abs: the same for the sum over the pixels of absolute derivatives.
         grad2d_ndc: both in units of half the image instead.
         args: as in ``gsplat_c.rasterize``; all but the arrays must be plain numbers.
@@ -217,25 +218,20 @@ def ssim(
     image: Any,
     target: Any,
     *,
-    window: int | None = None,
-    sigma: float | None = None,
-    c1: float | None = None,
-    c2: float | None = None,
-    valid: bool = False,
     map: bool = False,
+    **options: Unpack[SsimArgs],
 ) -> Any:
-    """Structural similarity with gradients by both images; arguments as ``gsplat_c.ssim``.
+    """Structural similarity with gradients for both images; arguments as ``gsplat_c.ssim``.
 
     Returns:
         The mean [], or with ``map`` the map [B, C, H, W].
     """
     kind = "map" if map else "mean"
-    options: dict[str, Any] = {
-        "window": window, "sigma": sigma, "c1": c1, "c2": c2, "valid": valid}
+    given = _ops.fill("ssim", options, _ops.SSIM_DEFAULTS)
     if not _traced(image, target):
-        return getattr(_ops.ssim(image, target, outputs=(kind,), **options), kind)
+        return getattr(_ops.ssim(image, target, outputs=(kind,), **given), kind)
     arrays = {"image": jnp.asarray(image), "target": jnp.asarray(target)}
-    return _ssim((kind, tuple(options.items())), arrays)[kind]
+    return _ssim((kind, tuple(given.items())), arrays)[kind]
 
 
 def _run_loss(static, arrays, outputs):
@@ -264,10 +260,10 @@ def _image_loss_forward(static, primals):
 
 
 def _image_loss_backward(static, saved, grad):
-    by_image, names = saved
-    if by_image is None or isinstance(grad, jax.custom_derivatives.SymbolicZero):
+    grad_image, names = saved
+    if grad_image is None or isinstance(grad, jax.custom_derivatives.SymbolicZero):
         return (dict(names),)
-    return ({**names, "image": by_image * grad},)
+    return ({**names, "image": grad_image * grad},)
 
 
 _image_loss.defvjp(_image_loss_forward, _image_loss_backward, symbolic_zeros=True)
@@ -278,29 +274,20 @@ def image_loss(
     target: Any,
     *,
     mask: Any = None,
-    l1_weight: float = 0.8,
-    l2_weight: float = 0.0,
-    ssim_weight: float = 0.2,
-    window: int | None = None,
-    sigma: float | None = None,
-    c1: float | None = None,
-    c2: float | None = None,
-    valid: bool = False,
+    **options: Unpack[LossArgs],
 ) -> Any:
-    """``gsplat_c.image_loss`` with the gradient by image, made together with the value.
+    """``gsplat_c.image_loss`` with the gradient for image, made together with the value.
 
     Returns:
         The loss [].
     """
-    options: dict[str, Any] = {
-        "l1_weight": l1_weight, "l2_weight": l2_weight, "ssim_weight": ssim_weight,
-        "window": window, "sigma": sigma, "c1": c1, "c2": c2, "valid": valid}
+    given = _ops.fill("image_loss", options, _ops.LOSS_DEFAULTS)
     if not _traced(image, target, mask):
-        return _ops.image_loss(image, target, mask=mask, **options).loss
+        return _ops.image_loss(image, target, mask=mask, **given).loss
     arrays = {"image": jnp.asarray(image), "target": jnp.asarray(target)}
     if mask is not None:
         arrays["mask"] = jnp.asarray(mask)
-    return _image_loss(tuple(options.items()), arrays)
+    return _image_loss(tuple(given.items()), arrays)
 
 
 def knn(points: Any, k: int = 3, queries: Any = None) -> Neighbors:

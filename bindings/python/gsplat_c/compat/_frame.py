@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from operator import itemgetter
+from operator import index, itemgetter
 
 import torch
 
@@ -32,12 +32,11 @@ _in_order = {names: itemgetter(*(places.get(field, -1) for field in _FIELDS))
 
 def check_float(name, tensor):
     """Nothing is converted: what is not float32 is refused, as by the originals."""
-    if getattr(tensor, "dtype", None) is _FLOAT:
-        return
     if not isinstance(tensor, torch.Tensor):
         raise ArgumentTypeError(f"{name} is {type(tensor).__name__}, expected a torch.Tensor")
-    raise argument_error("DTYPE", f"{name} has dtype {tensor.dtype}, expected scalar type Float "
-                                  "(torch.float32)")
+    if tensor.dtype is not _FLOAT:
+        raise argument_error("DTYPE", f"{name} has dtype {tensor.dtype}, expected scalar type "
+                                      "Float (torch.float32)")
 
 
 def given(tensor):
@@ -58,7 +57,8 @@ def count_of(means):
 def _camera(settings, name, shape):
     """A small tensor of the settings, without its gradient."""
     value = getattr(settings, name)
-    check_float(name, value)
+    if getattr(value, "dtype", None) is not _FLOAT:
+        check_float(name, value)
     if value.requires_grad:
         value = value.detach()
     if value.shape != shape:
@@ -76,13 +76,14 @@ def pixel_weights(settings):
 
 
 def scene_of(names, tensors):
-    """The inputs that the image is of; None for the others and for what is absent."""
+    """The inputs that the image depends on; None for the others and for absent ones."""
     scene, has_colors = [], False
     for name, tensor in zip(names, tensors):
         if tensor is None or name not in SCENE_NAMES or not tensor.numel():
             tensor = None
         else:
-            check_float(name, tensor)
+            if tensor.dtype is not _FLOAT:
+                check_float(name, tensor)
             has_colors = has_colors or name == "colors_precomp"
         scene.append(tensor)
     if has_colors:
@@ -92,20 +93,28 @@ def scene_of(names, tensors):
 
 def camera_of(variant, settings, has_colors):
     """(numbers, tensors before the weights) as _raster.forward_packed() takes them."""
+    try:
+        width, height = index(settings.image_width), index(settings.image_height)
+        degree = 0 if has_colors else min(index(settings.sh_degree), _MAX_DEGREE)
+    except TypeError:
+        for name in ("image_width", "image_height", "sh_degree"):
+            integer(getattr(settings, name), name)  # says which
+        raise
     args = {
-        "width": integer(settings.image_width, "image_width"),
-        "height": integer(settings.image_height, "image_height"),
-        "tan_fovx": settings.tanfovx, "tan_fovy": settings.tanfovy,
-        "scale_modifier": settings.scale_modifier, "median_default": variant.median_default,
-        "antialias": variant.always_antialiased or getattr(settings, "antialiasing", False),
-        "prefiltered": settings.prefiltered,
+        "width": width, "height": height, "sh_degree": degree, "tan_fovx": settings.tanfovx,
+        "tan_fovy": settings.tanfovy, "scale_modifier": settings.scale_modifier,
         "view": _camera(settings, "viewmatrix", (4, 4)),
         "projection": _camera(settings, "projmatrix", (4, 4)),
         "background": _camera(settings, "bg", (3,)),
     }
     if not has_colors:
-        args["sh_degree"] = min(integer(settings.sh_degree, "sh_degree"), _MAX_DEGREE)
         args["position"] = _camera(settings, "campos", (3,))
+    if variant.always_antialiased or getattr(settings, "antialiasing", False):
+        args["antialias"] = True
+    if settings.prefiltered:
+        args["prefiltered"] = True
+    if variant.median_default:
+        args["median_default"] = variant.median_default
     numbers, tensors = raster_fields("rasterize_gaussians", args, _COMPAT_3DGS)
     return numbers, tensors[:_WEIGHTS]
 
@@ -131,7 +140,7 @@ def _plan_results(variant, weighs):
 
 
 def make_results(variant, height, width, count, device, weighs):
-    """New tensors: (every result by name, those to be drawn by output of the library).
+    """New tensors: (every result by name, those that the library makes by its name).
 
     count: of Gaussians; without any all are zero.  weighs: whether there are pixel weights.
     """
@@ -141,18 +150,18 @@ def make_results(variant, height, width, count, device, weighs):
         plan = _plans[key] = _plan_results(variant, weighs)
     if height < 0 or width < 0:  # which is the library's to refuse
         height = width = 0
-    results, drawn = {}, {}
+    results, outputs = {}, {}
     for name, source, shape, dtype in plan:
         make = torch.empty if source and count else torch.zeros
         # The sizes one by one: torch takes half as long again to look into a tuple.
         results[name] = result = make(*shape(height, width, count), dtype=dtype, device=device)
         if source:
-            drawn[source] = result
-    return results, drawn
+            outputs[source] = result
+    return results, outputs
 
 
-class Drawn:
-    """What backward needs of a frame: a SavedRaster and the arguments it was drawn with."""
+class Frame:
+    """What backward needs of a frame: a SavedRaster and the arguments that it was made with."""
 
     __slots__ = ("saved", "numbers", "camera", "names", "scene")
 
@@ -167,10 +176,9 @@ class Drawn:
 
 
 def forward(variant, settings, names, tensors, save):
-    """Draws.  Returns (results by name, Drawn or None).
+    """Rasterizes.  Returns (results by name, Frame or None).
 
-    There is nothing drawn without a Gaussian: all results are then zero, the background does
-    not show.
+    Without a Gaussian nothing runs: all results are zero, and the background does not show.
     """
     means, weights = tensors[0], pixel_weights(settings)
     count, weighs = count_of(means), weights is not None
@@ -183,26 +191,26 @@ def forward(variant, settings, names, tensors, save):
                                 scene[_PLACES[names]["colors"]] is not None)
     results, outputs = allocate("the results", make_results, variant, numbers[_HEIGHT],
                                 numbers[_WIDTH], count, means.device, weighs)
-    drawn = Drawn(None, numbers, camera, names, scene)
-    drawn.saved = _raster.forward_packed(
-        numbers, drawn.tensors(None if weights is None else weights.detach()), outputs, save)
+    frame = Frame(None, numbers, camera, names, scene)
+    frame.saved = _raster.forward_packed(
+        numbers, frame.tensors(None if weights is None else weights.detach()), outputs, save)
     if "my_radii" in results:  # a variant that returns the radii twice; outputs has the last
         results["radii"] = results["my_radii"].clone()
-    return results, drawn if save else None
+    return results, frame if save else None
 
 
-def backward(drawn, upstream, shapes, wanted):
+def backward(frame, upstream, shapes, wanted):
     """Gradients by input name, of the inputs ``wanted``.
 
     Args:
-        drawn: what forward returned.
+        frame: what forward returned.
         upstream: gradient by the library's output, by name; absent or None: zero.
         shapes: of the inputs, by name.  Those that had no part in the image get zeros.
     """
-    scene = dict(zip(drawn.names, drawn.scene))
+    scene = dict(zip(frame.names, frame.scene))
     used = {name: LIBRARY_NAMES[name] for name in wanted
             if name == "means2D" or scene.get(name) is not None}
-    view, position = (drawn.camera[FIELDS[name].place] for name in ("view", "position"))
+    view, position = (frame.camera[FIELDS[name].place] for name in ("view", "position"))
     wants_pose = "theta" in wanted or "rho" in wanted
     wrt = [*used.values(), *(("view",) if wants_pose else ()),
            *(("position",) if wants_pose and position is not None else ())]
@@ -213,7 +221,7 @@ def backward(drawn, upstream, shapes, wanted):
             check_float(f"grad_{name}", value)
         out = {"means2d": torch.empty(shapes["means2D"], device=device)
                } if "means2D" in used else None
-        found = _raster.backward_packed(drawn.saved, drawn.numbers, drawn.tensors(), wrt, upstream,
+        found = _raster.backward_packed(frame.saved, frame.numbers, frame.tensors(), wrt, upstream,
                                         out, _raster.GRAD2D_NDC)
     gradients = {name: found[library_name] for name, library_name in used.items()
                  if library_name in found}
@@ -224,19 +232,19 @@ def backward(drawn, upstream, shapes, wanted):
             else torch.zeros(shapes[name], device=device) for name in wanted}
 
 
-def pose_gradients(view, by_view, by_position):
-    """Derivatives (theta [3], rho [3]) by a small motion of the camera.
+def pose_gradients(view, grad_view, grad_position):
+    """Derivatives (theta [3], rho [3]) with respect to a small motion of the camera.
 
     The motion is T' = exp(rho, theta) T of the world-to-camera transform T = [R t]:
     a point p of camera space moves by rho + theta x p, and so does every column of T
     (theta x for those of R).  The camera's centre -R^T t moves by -R^T rho.
 
     Args:
-        view: [4, 4] transposed T.  by_view: [4, 4], stored as it is.
-        by_position: [3] by the camera's centre, or None.
+        view: [4, 4] transposed T.  grad_view: [4, 4], stored as it is.
+        grad_position: [3] of the camera's centre, or None.
     """
-    theta = torch.cross(view[:, :3], by_view[:, :3], dim=1).sum(0)
-    rho = by_view[3, :3]
-    if by_position is not None:
-        rho = rho - by_position @ view[:3, :3]
+    theta = torch.cross(view[:, :3], grad_view[:, :3], dim=1).sum(0)
+    rho = grad_view[3, :3]
+    if grad_position is not None:
+        rho = rho - grad_position @ view[:3, :3]
     return theta, rho

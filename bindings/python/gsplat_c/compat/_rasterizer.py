@@ -9,7 +9,7 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from .. import _raster
-from .._errors import calling
+from .._errors import Error, calling
 from .._forward import SavedRaster
 from . import _frame
 from ._module import LazyModule
@@ -17,8 +17,6 @@ from ._settings import variant_of
 from ._variants import OUTPUTS, PLAIN, POSED, SPLIT, USER_NAMES, raw_arguments
 
 _MODULE = "diff_gaussian_rasterization"
-_CALLING = {name: calling(name, USER_NAMES) for name in (
-    "GaussianRasterizer", "rasterize_gaussians")}
 _SINKS = ("means2D", "theta", "rho")  # their values are not read
 
 
@@ -28,33 +26,33 @@ def cpu_deep_copy_tuple(input_tuple):
                  for item in input_tuple)
 
 
-class Frame:
+class Run:
     """A frame that is rasterized, before it is in the graph: so the device has work earlier."""
 
-    __slots__ = ("variant", "settings", "names", "results", "drawn")
+    __slots__ = ("variant", "settings", "names", "results", "frame")
 
-    def __init__(self, variant, settings, names, tensors):
+    def __init__(self, caller, variant, settings, names, tensors):
         self.variant, self.settings, self.names = variant, settings, names
-        self.results, self.drawn = _forward(variant, settings, names, tensors, True)
+        self.results, self.frame = _forward(caller, variant, settings, names, tensors, True)
 
 
 def make_function(variant):
     """The autograd node of a variant, of all of them for None.
 
     Its arguments are those of rasterize_gaussians(), its results those of the variant.  Within
-    this module a Frame of them takes the place of the settings.
+    this module a Run of them takes the place of the settings.
     """
 
     class _RasterizeGaussians(torch.autograd.Function):
         @staticmethod
         def forward(ctx, *arguments):
-            *tensors, frame = arguments
-            if type(frame) is not Frame:
-                chosen = variant or variant_of(frame)
-                with _CALLING["rasterize_gaussians"]:
-                    frame = Frame(chosen, frame, _input_names(chosen, len(tensors)), tensors)
-            _keep(ctx, frame, tensors)
-            returns, results = frame.variant.returns, frame.results
+            *tensors, run = arguments
+            if type(run) is not Run:
+                chosen = variant or variant_of(run)
+                names = _input_names(chosen, len(tensors))
+                run = Run("rasterize_gaussians", chosen, run, names, tensors)
+            _keep(ctx, run, tensors)
+            returns, results = run.variant.returns, run.results
             ctx.mark_non_differentiable(*(results[name] for name in returns
                                           if OUTPUTS[name].integer))
             return tuple(results[name] for name in returns)
@@ -63,7 +61,7 @@ def make_function(variant):
         @once_differentiable
         def backward(ctx, *grads):
             wanted = [name for name, need in zip(ctx.shapes, ctx.needs_input_grad) if need]
-            with _CALLING["rasterize_gaussians"]:
+            with calling("rasterize_gaussians", USER_NAMES):
                 found = _gradients(ctx, grads, wanted)
             return (*(found.get(name) for name in ctx.shapes), None)
 
@@ -81,32 +79,32 @@ def _input_names(variant, count):
                     f"{', '.join(variant.inputs)}, raster_settings")
 
 
-def _keep(ctx, frame, tensors):
+def _keep(ctx, run, tensors):
     """Keeps what backward needs; only through save_for_backward what may be large."""
-    ctx.variant, ctx.settings, ctx.drawn = frame.variant, frame.settings, None
+    ctx.variant, ctx.settings, ctx.frame = run.variant, run.settings, None
     ctx.shapes = {name: () if tensor is None else tensor.shape
-                  for name, tensor in zip(frame.names, tensors)}
+                  for name, tensor in zip(run.names, tensors)}
     ctx.device = tensors[0].device
     ctx.set_materialize_grads(False)
-    drawn = frame.drawn
-    if drawn is None:  # no Gaussian, nothing ran
+    frame = run.frame
+    if frame is None:  # no Gaussian, nothing ran
         return
-    saved = drawn.saved
-    ctx.save_for_backward(saved.state, saved.lists, *drawn.scene)
-    ctx.drawn = (drawn.numbers, drawn.camera, frame.names)
+    saved = frame.saved
+    ctx.save_for_backward(saved.state, saved.lists, *frame.scene)
+    ctx.frame = (frame.numbers, frame.camera, run.names)
     ctx.info = saved.info
 
 
 def _gradients(ctx, grads, wanted):
     """Gradients by input name of a node's saved frame."""
-    if ctx.drawn is None:
+    if ctx.frame is None:
         return {name: torch.zeros(ctx.shapes[name], device=ctx.device) for name in wanted}
     state, lists, *scene = ctx.saved_tensors
     upstream = {OUTPUTS[name].source: grad for name, grad in zip(ctx.variant.returns, grads)
                 if OUTPUTS[name].differentiable}
-    drawn = _frame.Drawn(SavedRaster(state, lists, ctx.info), *ctx.drawn, scene)
+    frame = _frame.Frame(SavedRaster(state, lists, ctx.info), *ctx.frame, scene)
     try:
-        found = _frame.backward(drawn, upstream, ctx.shapes, wanted)
+        found = _frame.backward(frame, upstream, ctx.shapes, wanted)
         _synchronize(ctx.settings, ctx.device)
         return found
     except Exception:
@@ -117,12 +115,15 @@ def _gradients(ctx, grads, wanted):
         raise
 
 
-def _forward(variant, settings, names, tensors, save):
+def _forward(caller, variant, settings, names, tensors, save):
+    """_frame.forward() for a function that the user called."""
     try:
         results = _frame.forward(variant, settings, names, tensors, save)
         _synchronize(settings, tensors[0].device)
         return results
-    except Exception:
+    except Exception as error:
+        if isinstance(error, Error):
+            error.name_function(caller, USER_NAMES)
         if _writes_snapshot(variant, settings):
             values = {**dict(zip(names, tensors)), **_field_values(variant, settings)}
             _snapshot("snapshot_fw.dump",
@@ -163,13 +164,10 @@ def _rasterize(caller, function, variant, settings, names, tensors):
 
     caller: the function that the user called.
     """
-    with _CALLING[caller]:
-        if _is_recorded(tensors):
-            frame = Frame(variant, settings, names, tensors)
-        else:
-            results, _ = _forward(variant, settings, names, tensors, False)
-            return tuple([results[name] for name in variant.returns])
-    return function.apply(*tensors, frame)
+    if _is_recorded(tensors):
+        return function.apply(*tensors, Run(caller, variant, settings, names, tensors))
+    results, _ = _forward(caller, variant, settings, names, tensors, False)
+    return tuple([results[name] for name in variant.returns])
 
 
 def make_rasterize_gaussians(variant, function):

@@ -55,13 +55,13 @@ def make_rasterize_gaussians(variant):
     def rasterize_gaussians(*args):
         chosen, values = _bind("rasterize_gaussians", variant, raw_arguments, args)
         settings, tensors = _split_arguments(chosen, values)
-        results, drawn = _frame.forward(chosen, settings, chosen.inputs,
+        results, frame = _frame.forward(chosen, settings, chosen.inputs,
                                          tuple(tensors.values()), True)
         nothing = torch.empty(0, dtype=torch.uint8, device=tensors["means3D"].device)
         results.update(num_rendered=0, num_buckets=0, geom=nothing, binning=nothing, img=nothing,
                        sample=nothing)
-        if drawn is not None:
-            saved = drawn.saved
+        if frame is not None:
+            saved = frame.saved
             # The original's backward is not given the opacities; ours reads them.
             geom = torch.cat((saved.state, _bytes(tensors["opacities"])))
             info = torch.frombuffer(bytearray(array("Q", saved.info).tobytes()),
@@ -91,11 +91,11 @@ def make_rasterize_gaussians_backward(variant):
         saved, tensors["opacities"] = _unpack(values)
         scene = _frame.scene_of(chosen.inputs, tensors.values())
         has_colors = _frame.given(tensors["colors_precomp"])
-        drawn = _frame.Drawn(saved, *_frame.camera_of(chosen, settings, has_colors),
+        frame = _frame.Frame(saved, *_frame.camera_of(chosen, settings, has_colors),
                               chosen.inputs, scene)
         upstream = {OUTPUTS[name].source: grad for name, grad in upstream.items()
                     if _frame.given(grad)}
-        found = _frame.backward(drawn, upstream, shapes, wanted)
+        found = _frame.backward(frame, upstream, shapes, wanted)
         return tuple(found[name] for name in wanted)
 
     return _named(rasterize_gaussians_backward, "rasterize_gaussians_backward")

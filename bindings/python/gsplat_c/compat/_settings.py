@@ -13,7 +13,7 @@ _TYPES = {"image_height": int, "image_width": int, "tanfovx": float, "tanfovy": 
 
 
 class Settings:
-    """Camera and options of a frame; the fields given decide which variant draws it.
+    """Camera and options of a frame; the given fields decide the variant.
 
     image_height, image_width: pixels.  tanfovx, tanfovy: of half the fields of view.
     bg: [3].  viewmatrix, projmatrix: [4, 4] transposed world-to-camera and world-to-clip,

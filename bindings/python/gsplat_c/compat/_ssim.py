@@ -1,4 +1,4 @@
-"""fused_ssim: SSIM with an 11-pixel window and the gradient by the first image."""
+"""fused_ssim: SSIM with an 11-pixel window and the gradient for the first image."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ def ssim_map(C1, C2, img1, img2, padding):  # noqa: N803
                      valid=padding == "valid", outputs=("map",)).map
 
 
-def ssim_map_gradient(C1, C2, img1, img2, padding, by_map):  # noqa: N803
-    """The gradient by img1 from that by the map."""
+def ssim_map_gradient(C1, C2, img1, img2, padding, grad_map):  # noqa: N803
+    """The gradient for img1 from the gradient for the map."""
     if _has_no_window(img1, padding):
         return torch.zeros_like(img1)
-    return _ops.ssim_backward(img1.detach(), img2.detach(), grad_map=by_map.detach(),
+    return _ops.ssim_backward(img1.detach(), img2.detach(), grad_map=grad_map.detach(),
                               c1=float(C1), c2=float(C2), valid=padding == "valid").image
 
 
@@ -73,11 +73,11 @@ class FusedSSIMMap(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, by_map):
+    def backward(ctx, grad_map):
         img1, img2 = ctx.saved_tensors
         C1, C2, padding, spatial_dims = ctx.options  # noqa: N806
         make = _gradient_3d if spatial_dims == 3 else ssim_map_gradient
-        found = make(C1, C2, img1, img2, padding, by_map)
+        found = make(C1, C2, img1, img2, padding, grad_map)
         return (None, None, found, *(None,) * (len(ctx.needs_input_grad) - 3))
 
 
@@ -92,9 +92,9 @@ class _Mean(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, by_mean):
+    def backward(ctx, grad_mean):
         img1, img2 = ctx.saved_tensors
-        found = _ops.ssim_backward(img1.detach(), img2.detach(), grad_mean=by_mean.detach(),
+        found = _ops.ssim_backward(img1.detach(), img2.detach(), grad_mean=grad_mean.detach(),
                                    valid=ctx.valid)
         return found.image, None, None
 
@@ -104,7 +104,7 @@ def fused_ssim(img1, img2, padding="same", train=True):
     """Mean SSIM of two images [B, C, H, W] in [0, 1], a 0-dim tensor.
 
     "same" averages all pixels, with zeros outside the image; "valid" only the windows
-    inside it.  The gradient is by img1 alone; it is right whatever ``train`` says.
+    inside it.  Only img1 has a gradient, whatever ``train`` says.
     """
     _check_padding(padding)
     _check(img1, img2)
@@ -120,10 +120,10 @@ def fused_ssim3d(img1, img2, padding="same", train=True):
     return FusedSSIMMap.apply(_C1, _C2, img1, img2, padding, train, 3).mean()
 
 
-def _gradient_3d(C1, C2, img1, img2, padding, by_map):  # noqa: N803
+def _gradient_3d(C1, C2, img1, img2, padding, grad_map):  # noqa: N803
     with torch.enable_grad():
         image = img1.detach().requires_grad_()
-        return torch.autograd.grad(ssim_map_3d(C1, C2, image, img2, padding), image, by_map)[0]
+        return torch.autograd.grad(ssim_map_3d(C1, C2, image, img2, padding), image, grad_map)[0]
 
 
 def _empty_parts(img1):
@@ -141,7 +141,7 @@ def fusedssim(C1, C2, img1, img2, train):  # noqa: N803
 @_named
 def fusedssim_backward(C1, C2, img1, img2, dL_dmap, dm_dmu1, dm_dsigma1_sq,  # noqa: N803
                        dm_dsigma12):
-    """-> gradient by img1 [B, C, H, W]."""
+    """-> gradient for img1 [B, C, H, W]."""
     _check(img1, img2)
     return ssim_map_gradient(C1, C2, img1, img2, "same", dL_dmap)
 
@@ -156,7 +156,7 @@ def fusedssim3d(C1, C2, img1, img2, train):  # noqa: N803
 @_named
 def fusedssim_backward3d(C1, C2, img1, img2, dL_dmap, dm_dmu1, dm_dsigma1_sq,  # noqa: N803
                          dm_dsigma12):
-    """-> gradient by img1 [B, C, D, H, W]."""
+    """-> gradient for img1 [B, C, D, H, W]."""
     _check(img1, img2)
     return _gradient_3d(C1, C2, img1, img2, "same", dL_dmap)
 
@@ -170,7 +170,7 @@ def raster_fusedssim(C1, C2, img1, img2):  # noqa: N803
 
 @_named
 def raster_fusedssim_backward(C1, C2, img1, img2, dL_dmap):  # noqa: N803
-    """-> gradient by img1 [C, H, W]."""
+    """-> gradient for img1 [C, H, W]."""
     _check(img1, img2)
     return ssim_map_gradient(C1, C2, img1[None], img2[None], "same", dL_dmap[None])[0]
 

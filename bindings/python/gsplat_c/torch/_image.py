@@ -14,9 +14,10 @@ if _support.HAS_OPS:
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from torch import Tensor
+    from typing_extensions import Unpack
+
+    from .._types import LossArgs, SsimArgs
 
 
 class _Ssim(torch.autograd.Function):
@@ -40,14 +41,10 @@ def ssim(
     image: Tensor,
     target: Tensor,
     *,
-    window: int | None = None,
-    sigma: float | None = None,
-    c1: float | None = None,
-    c2: float | None = None,
-    valid: bool = False,
     map: bool = False,
+    **options: Unpack[SsimArgs],
 ) -> Tensor:
-    """Structural similarity with gradients by both images; arguments as ``gsplat_c.ssim``.
+    """Structural similarity with gradients for both images; arguments as ``gsplat_c.ssim``.
 
     Returns:
         The mean [], or with ``map`` the map [B, C, H, W].
@@ -55,10 +52,10 @@ def ssim(
     kind = "map" if map else "mean"
     image, target = (_support.full_precision(value, image.device.type)
                      for value in (image, target))
+    given = _ops.fill("ssim", options, _ops.SSIM_DEFAULTS)
     if _support.is_compiling():
-        return _image_ops.ssim(image, target, window, sigma, c1, c2, valid, kind)
-    options = {"window": window, "sigma": sigma, "c1": c1, "c2": c2, "valid": valid}
-    return _Ssim.apply(image, target, kind, options)
+        return _image_ops.ssim(image, target, *given.values(), kind)
+    return _Ssim.apply(image, target, kind, given)
 
 
 class _ImageLoss(torch.autograd.Function):
@@ -82,17 +79,10 @@ def image_loss(
     target: Tensor,
     *,
     mask: Tensor | None = None,
-    l1_weight: float = 0.8,
-    l2_weight: float = 0.0,
-    ssim_weight: float = 0.2,
-    window: int | None = None,
-    sigma: float | None = None,
-    c1: float | None = None,
-    c2: float | None = None,
-    valid: bool = False,
     return_parts: bool = False,
+    **options: Unpack[LossArgs],
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """``gsplat_c.image_loss`` with the gradient by image, made together with the value.
+    """``gsplat_c.image_loss`` with the gradient for image, made together with the value.
 
     Returns:
         The loss []; with ``return_parts`` also [3]: mean absolute difference, mean
@@ -106,12 +96,11 @@ def image_loss(
                                                      "detach() it", "image_loss")
     image, target, mask = (_support.full_precision(value, image.device.type)
                            for value in (image, target, mask))
-    numbers = {"l1_weight": l1_weight, "l2_weight": l2_weight, "ssim_weight": ssim_weight,
-               "window": window, "sigma": sigma, "c1": c1, "c2": c2, "valid": valid}
+    given = _ops.fill("image_loss", options, _ops.LOSS_DEFAULTS)
     if _support.is_compiling():
-        loss, parts = _image_ops.image_loss(image, target, mask, **numbers)
+        loss, parts = _image_ops.image_loss(image, target, mask, given)
     else:
-        loss, parts = _ImageLoss.apply(image, target, {"mask": mask, **numbers})
+        loss, parts = _ImageLoss.apply(image, target, {"mask": mask, **given})
     return (loss, parts) if return_parts else loss
 
 
@@ -119,54 +108,32 @@ class SSIM(torch.nn.Module):
     """``gsplat_c.torch.ssim`` as a module.
 
     Args:
-        window, sigma, c1, c2, valid, map: as in ``gsplat_c.torch.ssim``.
+        map, options: as in ``gsplat_c.torch.ssim``.
     """
 
-    def __init__(
-        self,
-        window: int | None = None,
-        sigma: float | None = None,
-        c1: float | None = None,
-        c2: float | None = None,
-        valid: bool = False,
-        map: bool = False,
-    ):
+    def __init__(self, map: bool = False, **options: Unpack[SsimArgs]):
         super().__init__()
-        self.options: dict[str, Any] = {
-            "window": window, "sigma": sigma, "c1": c1, "c2": c2, "valid": valid,
-            "map": map}
+        self.map = map
+        self.options = _ops.fill("SSIM", options, _ops.SSIM_DEFAULTS)
 
     def forward(self, image: Tensor, target: Tensor) -> Tensor:
         """The mean [] or the map of images [B, C, H, W]."""
-        return ssim(image, target, **self.options)
+        return ssim(image, target, map=self.map, **self.options)
 
     def extra_repr(self) -> str:
-        return _given(self.options)
+        return _given({**self.options, "map": self.map})
 
 
 class ImageLoss(torch.nn.Module):
     """``gsplat_c.torch.image_loss`` as a module; by default the loss that trains 3DGS.
 
     Args:
-        l1_weight, l2_weight, ssim_weight, window, sigma, c1, c2, valid: as in
-            ``gsplat_c.torch.image_loss``.
+        options: l1_weight, .. as in ``gsplat_c.torch.image_loss``.
     """
 
-    def __init__(
-        self,
-        l1_weight: float = 0.8,
-        l2_weight: float = 0.0,
-        ssim_weight: float = 0.2,
-        window: int | None = None,
-        sigma: float | None = None,
-        c1: float | None = None,
-        c2: float | None = None,
-        valid: bool = False,
-    ):
+    def __init__(self, **options: Unpack[LossArgs]):
         super().__init__()
-        self.options: dict[str, Any] = {
-            "l1_weight": l1_weight, "l2_weight": l2_weight, "ssim_weight": ssim_weight,
-            "window": window, "sigma": sigma, "c1": c1, "c2": c2, "valid": valid}
+        self.options = _ops.fill("ImageLoss", options, _ops.LOSS_DEFAULTS)
 
     def forward(self, image: Tensor, target: Tensor, mask: Tensor | None = None) -> Tensor:
         """The loss [] of images [B, C, H, W]; mask: [B, H, W] or [H, W]."""

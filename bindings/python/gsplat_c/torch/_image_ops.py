@@ -9,25 +9,26 @@ from .. import _ops
 _WINDOW = "int? window, float? sigma, float? c1, float? c2, bool valid"
 
 
-def _options(window, sigma, c1, c2, valid):
-    return {"window": window, "sigma": sigma, "c1": c1, "c2": c2, "valid": valid}
+_OPTIONS = tuple(_ops.SSIM_DEFAULTS)  # in the order of _WINDOW
 
 
-def _ssim(image, target, window, sigma, c1, c2, valid, kind):
-    result = _ops.ssim(image, target, outputs=(kind,), **_options(window, sigma, c1, c2, valid))
+def _ssim(image, target, *values):
+    *options, kind = values
+    result = _ops.ssim(image, target, outputs=(kind,), **dict(zip(_OPTIONS, options)))
     return getattr(result, kind)
 
 
-def _ssim_shape(image, target, window, sigma, c1, c2, valid, kind):
-    if kind == "mean":
-        return image.new_empty(())
-    return image.new_empty(_ops.map_shape(image, window, valid))
+def _ssim_shape(image, target, *values):
+    *options, kind = values
+    options = dict(zip(_OPTIONS, options))
+    return image.new_empty(() if kind == "mean" else _ops.map_shape(
+        image, options["window"], options["valid"]))
 
 
-def _ssim_backward(image, target, grad, wrt, window, sigma, c1, c2, valid, kind):
-    found = _ops.ssim_backward(image, target, wrt=wrt, **{f"grad_{kind}": grad},
-                               **_options(window, sigma, c1, c2, valid))
-    return list(found)
+def _ssim_backward(image, target, grad, wrt, *values):
+    *options, kind = values
+    return list(_ops.ssim_backward(image, target, wrt=wrt, **{f"grad_{kind}": grad},
+                                   **dict(zip(_OPTIONS, options))))
 
 
 def _ssim_backward_shapes(image, target, grad, wrt, *options):
@@ -61,17 +62,17 @@ _ssim_op.register_autograd(_ssim_gradients, setup_context=_save_ssim)
 ssim = _ssim_op
 
 
-def _loss(image, target, mask, l1, l2, weight, window, sigma, c1, c2, valid, with_grad):
+def _loss(image, target, mask, *values):
+    *options, with_grad = values
     wanted = ("loss", "parts", "grad_image") if with_grad else ("loss", "parts")
-    result = _ops.image_loss(image, target, mask=mask, l1_weight=l1, l2_weight=l2,
-                             ssim_weight=weight, outputs=wanted,
-                             **_options(window, sigma, c1, c2, valid))
+    result = _ops.image_loss(image, target, mask=mask, outputs=wanted,
+                             **dict(zip(_ops.LOSS_DEFAULTS, options)))
     return result.loss, result.parts, result.grad_image if with_grad else image.new_empty(0)
 
 
-def _loss_shapes(image, target, mask, l1, l2, weight, window, sigma, c1, c2, valid, with_grad):
+def _loss_shapes(image, target, mask, *values):
     return (image.new_empty(()), image.new_empty(3),
-            image.new_empty(image.shape if with_grad else 0))
+            image.new_empty(image.shape if values[-1] else 0))
 
 
 _loss_op = torch.library.custom_op(
@@ -88,19 +89,19 @@ def _save_loss(ctx, inputs, output):
 
 
 def _loss_gradients(ctx, grad, *_):
-    by_image, = ctx.saved_tensors
-    return (by_image * grad if ctx.needs_input_grad[0] else None, *[None] * ctx.rest)
+    grad_image, = ctx.saved_tensors
+    return (grad_image * grad if ctx.needs_input_grad[0] else None, *[None] * ctx.rest)
 
 
 _loss_op.register_autograd(_loss_gradients, setup_context=_save_loss)
 
 
-def image_loss(image, target, mask, *, l1_weight, l2_weight, ssim_weight, window, sigma, c1, c2,
-               valid):
+def image_loss(image, target, mask, options):
     """(loss, parts)."""
     with_grad = image.requires_grad and torch.is_grad_enabled()
-    return _loss_op(image, target, mask, float(l1_weight), float(l2_weight), float(ssim_weight),
-                    window, sigma, c1, c2, valid, with_grad)[:2]
+    weights = [float(options[name]) for name in _ops.LOSS_DEFAULTS if name not in _OPTIONS]
+    return _loss_op(image, target, mask, *weights, *(options[name] for name in _OPTIONS),
+                    with_grad)[:2]
 
 
 def _adam(parameters, gradients, moments1, moments2, visible, numbers, steps):

@@ -115,8 +115,8 @@ def rasterize(
     Args:
         outputs: names of the results wanted, see RasterOutputs.
         means2d: float32 [C, N, 2] or [C, N, 3] that requires grad; its values are not
-            read, its gradient becomes the derivative by the projected centres (third
-            is 0), in pixels.
+            read, its gradient becomes the derivative with respect to the projected centres
+            (third is 0), in pixels.
         means2d_abs: the same for the sum over the pixels of absolute derivatives.
         grad2d_ndc: both in units of half the image instead.
         args: as in ``gsplat_c.rasterize``.
