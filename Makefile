@@ -43,7 +43,6 @@ windows:
 	@sh scripts/windows.sh
 
 bare:
-	@sh scripts/setup.sh bare
 	@sh scripts/bare.sh
 
 bench:

@@ -17,7 +17,7 @@ skip() {
 }
 
 [ "$(id -u)" -eq 0 ] || skip "making a root needs root"
-command -v debootstrap >/dev/null || skip "there is no debootstrap"
+command -v debootstrap >/dev/null || sh scripts/setup.sh bare || skip "there is no debootstrap"
 unshare --mount --pid --fork true 2>/dev/null || skip "this machine allows no namespaces"
 
 source=$(apt-get indextargets --format '$(REPO_URI) $(CODENAME)' 'Created-By: Packages' |

@@ -9,6 +9,7 @@ if [ -z "${GSPLAT_C_GOLDEN:-}" ]; then
 fi
 sh scripts/build.sh build-sanitize -Dtests=enabled -Dgpu_targets=90 -Db_sanitize=address,undefined \
     -Db_lundef=false -Doptimization=1
-UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 \
+UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+    ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 \
     meson test -C build-sanitize --no-rebuild --print-errorlogs --timeout-multiplier 10
 grep -hE '^\[  (PASSED|FAILED|SKIPPED)' build-sanitize/meson-logs/testlog.txt
