@@ -235,7 +235,7 @@ typedef struct gsc_limits {
     int32_t max_channels;      /**< of colours */
     int32_t max_sh_degree;     /**< of spherical harmonics */
     int32_t max_knn_k;         /**< neighbours of a point */
-    int32_t reserved;          /**< 0 */
+    int32_t max_side;          /**< of an image to rasterize, pixels */
 } gsc_limits;
 /** Reports the limits. The caller sets limits->struct_size. */
 GSC_API gsc_status gsc_context_limits(const gsc_context *context, gsc_limits *limits);

@@ -62,7 +62,7 @@ const char *gsc_build_info_json(void) {
 
 /* ------------------------------------------------------------- device report */
 
-static void write_limits(gsc__json *json) {
+static void write_limits(gsc__json *json, const gsc__backend *backend) {
     gsc__json_begin(json, "limits", '{');
     gsc__json_integer(json, "max_gaussians", GSC__MAX_GAUSSIANS);
     gsc__json_integer(json, "max_intersections", GSC__MAX_INTERSECTIONS);
@@ -71,6 +71,7 @@ static void write_limits(gsc__json *json) {
     gsc__json_integer(json, "max_channels", GSC__MAX_CHANNELS);
     gsc__json_integer(json, "max_sh_degree", GSC__MAX_SH_DEGREE);
     gsc__json_integer(json, "max_knn_k", GSC__MAX_KNN_K);
+    gsc__json_integer(json, "max_side", backend->max_side);
     gsc__json_end(json, '}');
 }
 
@@ -83,12 +84,13 @@ static void write_cpu_report(gsc__json *json, const gsc__backend *backend) {
     gsc__json_string(json, "isa", backend->name);
     gsc__json_integer(json, "threads", threads);
     gsc__json_integer(json, "memory_bytes", gsc__memory_bytes());
-    write_limits(json);
+    write_limits(json, backend);
     gsc__json_end(json, '}');
 }
 
 #if GSC_HAVE_GPU
-static void write_gpu_report(gsc__json *json, DLDevice where, const gsc__gpu_device *device) {
+static void write_gpu_report(gsc__json *json, DLDevice where, const gsc__backend *backend,
+                             const gsc__gpu_device *device) {
     char name[GSC__DEVICE_NAME_SIZE], capability[32], driver[32], target[GSC__GPU_TARGET_SIZE];
     const int version = device->driver->version;
     const gsc__kernel_image *image =
@@ -104,7 +106,7 @@ static void write_gpu_report(gsc__json *json, DLDevice where, const gsc__gpu_dev
     gsc__json_string(json, "driver_cuda_version", driver);
     gsc__json_integer(json, "multiprocessors", device->multiprocessors);
     gsc__json_integer(json, "memory_bytes", device->memory);
-    write_limits(json);
+    write_limits(json, backend);
     gsc__json_end(json, '}');
 }
 #endif
@@ -115,7 +117,7 @@ static gsc_status write_report(const char *function, gsc__json *json, DLDevice d
     if (device.device_type == kDLCUDA) {
         gsc__gpu_device found;
         GSC__TRY(gsc__gpu_device_query(function, device.device_id, &found));
-        write_gpu_report(json, device, &found);
+        write_gpu_report(json, device, backend, &found);
         return GSC_OK;
     }
 #endif

@@ -1,39 +1,18 @@
 /* The rasterizer's entry points with the caller's buffers. */
 
-#include "call.h"
 #include "core/args.h"
+#include "raster_call.h"
 
-/* The caller's buffers, and scratch if it is missing: of the context's allocator, or (in_color) of
- * the image that the frame of call->sizes will be drawn into. */
-static gsc_status take_buffers(gsc__raster_call *call, const gsc__checker *checker,
-                               const gsc_raster_buffers *theirs, const gsc__buffer_needs *needs,
-                               bool in_color, gsc__scratch *scratch) {
-    GSC__TRY(gsc__raster_buffers_args(checker, theirs, needs, &call->buffers));
-    if (in_color) gsc__scratch_in_color(call, &call->sizes);
-    return gsc__scratch_provide(scratch, call->call.context, call->call.function, needs->scratch,
-                                call->call.stream, &call->buffers.scratch,
-                                &call->buffers.scratch_bytes);
-}
-
-/* A call about a frame of which info, the caller's, tells something. */
-static gsc_status begin_with_info(gsc__raster_call *call, gsc__checker *checker,
-                                  const char *function, gsc_context *context,
-                                  const gsc_raster_args *args, const gsc_raster_info *info,
-                                  gsc_raster_info *given, void *stream) {
-    GSC__TRY(gsc__begin(function, context, stream, &call->call, checker));
-    GSC__TRY(gsc__raster_info_args(checker, info, given));
-    return gsc__raster_begin(call, checker, function, context, args, given, stream);
-}
+/* ---------------------------------------------------------------------- sizes */
 
 static gsc_status fill_sizes(const char *function, gsc_context *context,
                              const gsc_raster_args *args, bool forecast, gsc_raster_info *info) {
-    gsc__checker checker;
     gsc__raster_call call = {0};
     gsc_raster_info given, sizes;
-    GSC__TRY(gsc__begin(function, context, NULL, &call.call, &checker));
-    checker.shapes_only = true;
-    GSC__TRY(gsc__raster_info_args(&checker, info, &given));
-    GSC__TRY(gsc__raster_args(&checker, args, &call.raster));
+    GSC__TRY(gsc__call_begin(&call.call, function, context, NULL));
+    call.call.shapes_only = true;
+    GSC__TRY(gsc__raster_info_args(&call.call, info, &given));
+    GSC__TRY(gsc__raster_args(&call.call, args, &call.raster));
     GSC__TRY(gsc__raster_sizes(&call, forecast ? NULL : &given, &sizes));
     if (forecast) GSC__TRY(gsc__raster_forecast(&call, &sizes));
     gsc__args_return(info, &sizes, sizeof sizes);
@@ -50,50 +29,75 @@ gsc_status gsc_raster_forecast(gsc_context *context, const gsc_raster_args *args
     return fill_sizes("raster_forecast", context, args, true, info);
 }
 
+/* ---------------------------------------------------------------------- steps */
+
+/* One step on a frame that info describes. */
+typedef struct step {
+    gsc__raster_call call;
+    gsc__workspace workspace;
+    gsc_raster_info info; /* a copy of the caller's */
+} step;
+
+static gsc_status begin(step *s, const char *function, gsc_context *context,
+                        const gsc_raster_args *args, const gsc_raster_info *info, void *stream) {
+    GSC__TRY(gsc__call_begin(&s->call.call, function, context, stream));
+    GSC__TRY(gsc__raster_info_args(&s->call.call, info, &s->info));
+    GSC__TRY(gsc__raster_begin(&s->call, function, context, args, &s->info, stream));
+    s->workspace = (gsc__workspace){.call = s->call.call};
+    return GSC_OK;
+}
+
+static gsc_status provide_scratch(step *s, size_t needed) {
+    return gsc__workspace_provide(&s->workspace, "scratch", needed, &s->call.buffers.scratch,
+                                  &s->call.buffers.scratch_bytes);
+}
+
+static gsc_status end(step *s, gsc_status status) {
+    gsc__workspace_release(&s->workspace);
+    return status;
+}
+
 gsc_status gsc_raster_project(gsc_context *context, const gsc_raster_args *args,
                               const gsc_raster_buffers *buffers, const gsc_raster_outputs *outputs,
                               gsc_raster_info *info, void *stream) {
-    gsc__raster_call call;
-    gsc__checker checker;
-    gsc_raster_info given;
-    gsc__scratch scratch;
-    GSC__TRY(gsc__raster_begin(&call, &checker, "raster_project", context, args, NULL, stream));
-    if (info) GSC__TRY(gsc__raster_info_args(&checker, info, &given));
-    GSC__TRY(gsc__raster_outputs_args(&checker, &call.raster, outputs, false, &call.outputs));
-    const gsc__buffer_needs needs = {.state = call.sizes.state_bytes,
-                                     .scratch = call.sizes.forward_scratch_bytes};
-    GSC__TRY(take_buffers(&call, &checker, buffers, &needs, false, &scratch));
-    gsc_raster_info found = call.sizes;
+    step s;
+    gsc__raster_call *call = &s.call;
+    GSC__TRY(gsc__raster_begin(call, "raster_project", context, args, NULL, stream));
+    if (info) GSC__TRY(gsc__raster_info_args(&call->call, info, &s.info));
+    GSC__TRY(gsc__raster_outputs_args(&call->call, &call->raster, outputs, false, &call->outputs));
+    const gsc__buffer_needs needs = {.state = call->sizes.state_bytes,
+                                     .scratch = call->sizes.forward_scratch_bytes};
+    GSC__TRY(gsc__raster_buffers_args(&call->call, buffers, &needs, &call->buffers));
+    s.workspace = (gsc__workspace){.call = call->call};
+    s.info = call->sizes;
+    GSC__TRY(provide_scratch(&s, needs.scratch));
     gsc_status status =
-        info ? gsc__raster_project(&call, &found) : context->backend->raster_project(&call, NULL);
-    gsc__scratch_release(&scratch);
-    if (status == GSC_OK && info) gsc__args_return(info, &found, sizeof found);
-    return status;
+        info ? gsc__raster_project(call, &s.info) : context->backend->raster_project(call, NULL);
+    if (status == GSC_OK && info) gsc__args_return(info, &s.info, sizeof s.info);
+    return end(&s, status);
 }
 
 gsc_status gsc_raster_blend(gsc_context *context, const gsc_raster_args *args,
                             const gsc_raster_buffers *buffers, const gsc_raster_outputs *outputs,
                             const gsc_raster_info *info, const DLTensor *overflow, void *stream) {
-    static const char function[] = "raster_blend";
-    const gsc__shape scalar_shapes[] = {{.ndim = 0}, {.ndim = 1, .dims = {1}}};
-    gsc__raster_call call;
-    gsc__checker checker;
-    gsc_raster_info given;
-    gsc__scratch scratch;
-    void *bytes_needed;
-    GSC__TRY(begin_with_info(&call, &checker, function, context, args, info, &given, stream));
-    GSC__TRY(gsc__raster_check_layout(&call, &given));
-    GSC__TRY(gsc__raster_outputs_args(&checker, &call.raster, outputs, true, &call.outputs));
-    GSC__TRY(gsc__tensor_dense(&checker, "overflow", overflow, GSC__INT64, scalar_shapes, 2, NULL,
-                               &bytes_needed));
-    const gsc__buffer_needs needs = {.state = call.sizes.state_bytes,
-                                     .scratch = call.sizes.forward_scratch_bytes,
-                                     .intersections = given.intersections_min_bytes,
+    step s;
+    gsc__raster_call *call = &s.call;
+    gsc__tensor bytes_needed = {.name = "overflow",
+                                .given = overflow,
+                                .dtypes = GSC__INT64,
+                                .shapes = {{.ndim = 0}, gsc__shape1(1)},
+                                .choices = 2};
+    GSC__TRY(begin(&s, "raster_blend", context, args, info, stream));
+    GSC__TRY(gsc__raster_check_layout(call, &s.info));
+    GSC__TRY(gsc__raster_outputs_args(&call->call, &call->raster, outputs, true, &call->outputs));
+    GSC__TRY(gsc__tensor_check(&call->call, &bytes_needed));
+    const gsc__buffer_needs needs = {.state = call->sizes.state_bytes,
+                                     .scratch = call->sizes.forward_scratch_bytes,
+                                     .intersections = s.info.intersections_min_bytes,
                                      .uses_intersections = true};
-    GSC__TRY(take_buffers(&call, &checker, buffers, &needs, true, &scratch));
-    gsc_status status = context->backend->raster_blend(&call, &given, bytes_needed);
-    gsc__scratch_release(&scratch);
-    return status;
+    GSC__TRY(gsc__raster_buffers_args(&call->call, buffers, &needs, &call->buffers));
+    GSC__TRY(gsc__raster_scratch(call, &s.workspace, &call->sizes));
+    return end(&s, context->backend->raster_blend(call, &s.info, bytes_needed.data));
 }
 
 gsc_status gsc_raster_project_blend(gsc_context *context, const gsc_raster_args *args,
@@ -101,59 +105,55 @@ gsc_status gsc_raster_project_blend(gsc_context *context, const gsc_raster_args 
                                     const gsc_raster_outputs *outputs, gsc_raster_info *info,
                                     void *stream) {
     static const char function[] = "raster_project_blend";
-    gsc__raster_call call;
-    gsc__checker checker;
-    gsc_raster_info given;
-    gsc__scratch scratch;
-    GSC__TRY(begin_with_info(&call, &checker, function, context, args, info, &given, stream));
-    GSC__TRY(gsc__raster_check_expected(&call, &given));
-    GSC__TRY(gsc__raster_check_layout(&call, &given));
-    GSC__TRY(gsc__raster_outputs_args(&checker, &call.raster, outputs, true, &call.outputs));
-    const gsc__buffer_needs needs = {.state = call.sizes.state_bytes,
-                                     .scratch = call.sizes.forward_scratch_bytes,
-                                     .intersections = call.sizes.intersections_bytes,
-                                     .uses_intersections = true};
-    GSC__TRY(take_buffers(&call, &checker, buffers, &needs, true, &scratch));
+    step s;
+    gsc__raster_call *call = &s.call;
     bool fits = false;
-    gsc_status status = gsc__raster_project_blend(&call, &given, &fits);
-    gsc__scratch_release(&scratch);
-    if (status != GSC_OK) return status;
-    gsc__args_return(info, &given, sizeof given);
+    GSC__TRY(begin(&s, function, context, args, info, stream));
+    if (s.info.visible == 0)
+        return gsc__fail(GSC_ERROR_INVALID_ARGUMENT,
+                         "%s: info->visible is 0, expected what raster_forecast says of the frame; "
+                         "begin with raster_project if it says nothing",
+                         function);
+    GSC__TRY(gsc__raster_check_layout(call, &s.info));
+    GSC__TRY(gsc__raster_outputs_args(&call->call, &call->raster, outputs, true, &call->outputs));
+    const gsc__buffer_needs needs = {.state = call->sizes.state_bytes,
+                                     .scratch = call->sizes.forward_scratch_bytes,
+                                     .intersections = call->sizes.intersections_bytes,
+                                     .uses_intersections = true};
+    GSC__TRY(gsc__raster_buffers_args(&call->call, buffers, &needs, &call->buffers));
+    GSC__TRY(gsc__raster_scratch(call, &s.workspace, &call->sizes));
+    GSC__TRY(end(&s, gsc__raster_project_blend(call, &s.info, &fits)));
+    gsc__args_return(info, &s.info, sizeof s.info);
     if (fits) return GSC_OK;
     return gsc__fail(
         GSC_ERROR_BUFFER_TOO_SMALL,
         "%s: intersections has %zu bytes, the frame needs %zu: more than info expected", function,
-        call.buffers.intersections_bytes, given.intersections_bytes);
+        call->buffers.intersections_bytes, s.info.intersections_bytes);
 }
 
 gsc_status gsc_raster_backward(gsc_context *context, const gsc_raster_args *args,
                                const gsc_raster_buffers *buffers, const gsc_raster_info *info,
                                const gsc_raster_grads *grads, void *stream) {
-    static const char function[] = "raster_backward";
-    gsc__raster_call call;
-    gsc__checker checker;
+    step s;
+    gsc__raster_call *call = &s.call;
     gsc__raster_grads results;
-    gsc_raster_info given;
-    gsc__scratch scratch;
-    GSC__TRY(begin_with_info(&call, &checker, function, context, args, info, &given, stream));
-    GSC__TRY(gsc__raster_check_layout(&call, &given));
-    GSC__TRY(gsc__raster_grads_args(&checker, &call.raster, grads, &results));
-    const gsc__buffer_needs needs = {.state = call.sizes.state_bytes,
-                                     .scratch = call.sizes.backward_scratch_bytes,
-                                     .intersections = given.intersections_min_bytes,
+    GSC__TRY(begin(&s, "raster_backward", context, args, info, stream));
+    GSC__TRY(gsc__raster_check_layout(call, &s.info));
+    GSC__TRY(gsc__raster_grads_args(&call->call, &call->raster, grads, &results));
+    const gsc__buffer_needs needs = {.state = call->sizes.state_bytes,
+                                     .scratch = call->sizes.backward_scratch_bytes,
+                                     .intersections = s.info.intersections_min_bytes,
                                      .uses_intersections = true};
-    GSC__TRY(take_buffers(&call, &checker, buffers, &needs, false, &scratch));
-    gsc_status status = context->backend->raster_backward(&call, &given, &results);
-    gsc__scratch_release(&scratch);
-    return status;
+    GSC__TRY(gsc__raster_buffers_args(&call->call, buffers, &needs, &call->buffers));
+    GSC__TRY(provide_scratch(&s, needs.scratch));
+    return end(&s, context->backend->raster_backward(call, &s.info, &results));
 }
 
 gsc_status gsc_mark_visible(gsc_context *context, const gsc_raster_args *args,
                             const DLTensor *visible, void *stream) {
     gsc__raster_call call = {0};
-    gsc__checker checker;
     uint8_t *result;
-    GSC__TRY(gsc__begin("mark_visible", context, stream, &call.call, &checker));
-    GSC__TRY(gsc__visible_args(&checker, args, visible, &call.raster, &result));
+    GSC__TRY(gsc__call_begin(&call.call, "mark_visible", context, stream));
+    GSC__TRY(gsc__visible_args(&call.call, args, visible, &call.raster, &result));
     return context->backend->mark_visible(&call, result);
 }

@@ -1,6 +1,7 @@
 #include "image_args.h"
 
 #include "core/args.h"
+#include "core/context.h"
 #include "core/limits.h"
 #include "raster_args.h"
 
@@ -35,9 +36,9 @@ void gsc__gaussian_window(int32_t size, double sigma, gsc__window *window) {
     for (int32_t i = 0; i < size; ++i) window->weights[i] = (gsc_real)(weights[i] / sum);
 }
 
-static gsc_status check_options(const gsc__checker *checker, const image_options *options,
+static gsc_status check_options(const gsc__call *call, const image_options *options,
                                 gsc__window *window, gsc_real *c1, gsc_real *c2) {
-    const char *function = checker->function;
+    const char *function = call->function;
     const int32_t size = options->window ? options->window : 11;
     GSC__TRY(gsc__check_flags(function, "flags", options->flags, GSC_SSIM_VALID));
     GSC__TRY(gsc__check_flags(function, "reserved", options->reserved, 0));
@@ -55,12 +56,16 @@ static gsc_status check_options(const gsc__checker *checker, const image_options
     return GSC_OK;
 }
 
-static gsc_status check_size(const gsc__checker *checker, const image_options *options,
-                             int32_t window, image_size *size) {
-    const char *function = checker->function;
-    const gsc__shape any = gsc__shape4(GSC__ANY('B'), GSC__ANY('C'), GSC__ANY('H'), GSC__ANY('W'));
-    GSC__TRY(gsc__require(checker, "image", options->image));
-    GSC__TRY(gsc__tensor_shape(checker, "image", options->image, GSC__REAL, &any, 1, NULL));
+static gsc_status check_size(const gsc__call *call, const image_options *options, int32_t window,
+                             image_size *size) {
+    const char *function = call->function;
+    gsc__tensor image = {
+        .name = "image",
+        .given = options->image,
+        .shapes = {gsc__shape4(GSC__ANY('B'), GSC__ANY('C'), GSC__ANY('H'), GSC__ANY('W'))},
+        .required = true,
+        .shape_only = true};
+    GSC__TRY(gsc__tensor_check(call, &image));
     const int64_t *shape = options->image->shape;
     char text[GSC__SHAPE_TEXT_SIZE];
     gsc__shape_text(shape, 4, text);
@@ -95,57 +100,74 @@ static gsc__shape full_shape(const image_size *size) {
     return gsc__shape4(size->batch, size->channels, size->height, size->width);
 }
 
-static gsc_status check_image(const gsc__checker *checker, const char *name, const DLTensor *tensor,
-                              uint32_t dtypes, gsc__shape shape, bool output, gsc__image *image) {
-    int64_t strides[GSC__MAX_DIMS];
+static void use_image(const gsc__tensor *tensor, gsc__image *image) {
     memset(image, 0, sizeof *image);
-    GSC__TRY(gsc__tensor_strided(checker, name, tensor, dtypes, &shape, 1, NULL, output,
-                                 &image->data, strides));
-    if (!tensor) return GSC_OK;
-    memcpy(image->strides, strides, sizeof image->strides);
-    image->bytes = tensor->dtype.bits == 8;
+    if (!tensor->given) return;
+    image->data = tensor->data;
+    memcpy(image->strides, tensor->strides, sizeof image->strides);
+    image->bytes = tensor->given->dtype.bits == 8;
+}
+
+static gsc_status image_in(const gsc__call *call, const char *name, const DLTensor *given,
+                           uint32_t dtypes, gsc__shape shape, gsc__image *image) {
+    gsc__tensor tensor = {
+        .name = name, .given = given, .dtypes = dtypes, .shapes = {shape}, .strided = true};
+    GSC__TRY(gsc__tensor_check(call, &tensor));
+    use_image(&tensor, image);
+    return GSC_OK;
+}
+
+static gsc_status image_out(const gsc__call *call, const char *name, const DLTensor *given,
+                            gsc__shape shape, gsc__image *image) {
+    gsc__tensor tensor = {
+        .name = name, .given = given, .shapes = {shape}, .strided = true, .output = true};
+    GSC__TRY(gsc__tensor_check(call, &tensor));
+    use_image(&tensor, image);
     return GSC_OK;
 }
 
 /* [B, H, W] or [H, W], seen as [B, C, H, W] with one plane for all channels. */
-static gsc_status check_mask(const gsc__checker *checker, const DLTensor *mask,
-                             const image_size *size, gsc__image *image) {
-    const gsc__shape shapes[] = {gsc__shape3(size->batch, size->height, size->width),
-                                 gsc__shape2(size->height, size->width)};
-    int64_t strides[GSC__MAX_DIMS];
-    int32_t which = 0;
-    memset(image, 0, sizeof *image);
-    GSC__TRY(gsc__tensor_strided(checker, "mask", mask, GSC__REAL | GSC__BOOL | GSC__UINT8, shapes,
-                                 2, &which, false, &image->data, strides));
+static gsc_status check_mask(const gsc__call *call, const DLTensor *mask, const image_size *size,
+                             gsc__image *image) {
+    gsc__tensor tensor = {.name = "mask",
+                          .given = mask,
+                          .dtypes = GSC__REAL | GSC__BOOL | GSC__UINT8,
+                          .shapes = {gsc__shape3(size->batch, size->height, size->width),
+                                     gsc__shape2(size->height, size->width)},
+                          .choices = 2,
+                          .strided = true};
+    GSC__TRY(gsc__tensor_check(call, &tensor));
+    use_image(&tensor, image);
     if (!mask) return GSC_OK;
-    image->strides[0] = which == 0 ? strides[0] : 0;
-    image->strides[2] = strides[which == 0 ? 1 : 0];
-    image->strides[3] = strides[which == 0 ? 2 : 1];
-    image->bytes = mask->dtype.bits == 8;
+    const int64_t *plane = tensor.strides + (tensor.which == 0 ? 1 : 0);
+    image->strides[0] = tensor.which == 0 ? tensor.strides[0] : 0;
+    image->strides[1] = 0;
+    image->strides[2] = plane[0];
+    image->strides[3] = plane[1];
     return GSC_OK;
 }
 
 /* ---------------------------------------------------------------------- SSIM */
 
-static gsc_status ssim_common(const gsc__checker *checker, const gsc_ssim_args *theirs,
+static gsc_status ssim_common(const gsc__call *call, const gsc_ssim_args *theirs,
                               gsc_ssim_args *args, gsc__ssim *out) {
     memset(out, 0, sizeof *out);
-    GSC__TRY(gsc__args_copy(checker->function, "args", args, sizeof *args, theirs,
+    GSC__TRY(gsc__args_copy(call->function, "args", args, sizeof *args, theirs,
                             GSC__SIZE_THROUGH(gsc_ssim_args, grad_target)));
     const image_options options = {args->flags, args->window,   args->sigma, args->c1,
                                    args->c2,    args->reserved, args->image};
     image_size size;
-    GSC__TRY(check_options(checker, &options, &out->window, &out->c1, &out->c2));
-    GSC__TRY(check_size(checker, &options, out->window.size, &size));
+    GSC__TRY(check_options(call, &options, &out->window, &out->c1, &out->c2));
+    GSC__TRY(check_size(call, &options, out->window.size, &size));
     out->flags = args->flags;
     out->batch = size.batch;
     out->channels = size.channels;
     out->height = size.height;
     out->width = size.width;
     const gsc__shape shape = full_shape(&size);
-    GSC__TRY(gsc__require(checker, "target", args->target));
-    GSC__TRY(check_image(checker, "image", args->image, GSC__REAL, shape, false, &out->image));
-    return check_image(checker, "target", args->target, GSC__REAL, shape, false, &out->target);
+    GSC__TRY(gsc__require(call, "target", args->target));
+    GSC__TRY(image_in(call, "image", args->image, GSC__REAL, shape, &out->image));
+    return image_in(call, "target", args->target, GSC__REAL, shape, &out->target);
 }
 
 static gsc__shape map_shape(const gsc__ssim *ssim) {
@@ -153,40 +175,37 @@ static gsc__shape map_shape(const gsc__ssim *ssim) {
     return gsc__shape4(ssim->batch, ssim->channels, ssim->height - border, ssim->width - border);
 }
 
-gsc_status gsc__ssim_forward_args(const gsc__checker *checker, const gsc_ssim_args *theirs,
+gsc_status gsc__ssim_forward_args(const gsc__call *call, const gsc_ssim_args *theirs,
                                   gsc__ssim *out) {
     gsc_ssim_args args;
-    GSC__TRY(ssim_common(checker, theirs, &args, out));
-    GSC__TRY(gsc__real_out(checker, "map", args.map, map_shape(out), &out->map));
-    return gsc__scalar(checker, "mean", args.mean, &out->mean);
+    GSC__TRY(ssim_common(call, theirs, &args, out));
+    GSC__TRY(gsc__real_out(call, "map", args.map, map_shape(out), &out->map));
+    return gsc__scalar(call, "mean", args.mean, &out->mean);
 }
 
-gsc_status gsc__ssim_backward_args(const gsc__checker *checker, const gsc_ssim_args *theirs,
+gsc_status gsc__ssim_backward_args(const gsc__call *call, const gsc_ssim_args *theirs,
                                    gsc__ssim *out) {
     gsc_ssim_args args;
-    GSC__TRY(ssim_common(checker, theirs, &args, out));
+    GSC__TRY(ssim_common(call, theirs, &args, out));
     if (!args.grad_map == !args.grad_mean) {
         return gsc__fail(GSC_ERROR_INVALID_ARGUMENT,
-                         "%s: %s given, expected either grad_map or grad_mean", checker->function,
+                         "%s: %s given, expected either grad_map or grad_mean", call->function,
                          args.grad_map ? "grad_map and grad_mean are" : "neither is");
     }
     const gsc__shape shape = gsc__shape4(out->batch, out->channels, out->height, out->width);
     gsc_real *grad_mean;
-    GSC__TRY(check_image(checker, "grad_map", args.grad_map, GSC__REAL, map_shape(out), false,
-                         &out->grad_map));
-    GSC__TRY(gsc__scalar(checker, "grad_mean", args.grad_mean, &grad_mean));
+    GSC__TRY(image_in(call, "grad_map", args.grad_map, GSC__REAL, map_shape(out), &out->grad_map));
+    GSC__TRY(gsc__scalar(call, "grad_mean", args.grad_mean, &grad_mean));
     out->grad_mean = grad_mean;
-    GSC__TRY(check_image(checker, "grad_image", args.grad_image, GSC__REAL, shape, true,
-                         &out->grad_image));
-    return check_image(checker, "grad_target", args.grad_target, GSC__REAL, shape, true,
-                       &out->grad_target);
+    GSC__TRY(image_out(call, "grad_image", args.grad_image, shape, &out->grad_image));
+    return image_out(call, "grad_target", args.grad_target, shape, &out->grad_target);
 }
 
 /* ---------------------------------------------------------------------- loss */
 
-static gsc_status check_weights(const gsc__checker *checker, const gsc_image_loss_args *args,
+static gsc_status check_weights(const gsc__call *call, const gsc_image_loss_args *args,
                                 gsc__image_loss *out) {
-    const char *function = checker->function;
+    const char *function = call->function;
     GSC__TRY(gsc__check_finite(function, "l1_weight", args->l1_weight));
     GSC__TRY(gsc__check_finite(function, "l2_weight", args->l2_weight));
     GSC__TRY(gsc__check_finite(function, "ssim_weight", args->ssim_weight));
@@ -198,44 +217,42 @@ static gsc_status check_weights(const gsc__checker *checker, const gsc_image_los
     return GSC_OK;
 }
 
-static gsc_status copy_loss_args(const gsc__checker *checker, const gsc_image_loss_args *theirs,
+static gsc_status copy_loss_args(const gsc__call *call, const gsc_image_loss_args *theirs,
                                  gsc_image_loss_args *args, gsc__image_loss *out) {
     memset(out, 0, sizeof *out);
-    return gsc__args_copy(checker->function, "args", args, sizeof *args, theirs,
+    return gsc__args_copy(call->function, "args", args, sizeof *args, theirs,
                           GSC__SIZE_THROUGH(gsc_image_loss_args, grad_image));
 }
 
 /* All but image, target and gradient; image: its shape. */
-static gsc_status loss_common(const gsc__checker *checker, const gsc_image_loss_args *args,
+static gsc_status loss_common(const gsc__call *call, const gsc_image_loss_args *args,
                               const DLTensor *image, gsc__image_loss *out) {
     const image_options options = {args->flags, args->window,   args->sigma, args->c1,
                                    args->c2,    args->reserved, image};
     image_size size;
-    GSC__TRY(check_options(checker, &options, &out->window, &out->c1, &out->c2));
-    GSC__TRY(check_weights(checker, args, out));
-    GSC__TRY(check_size(checker, &options, out->window.size, &size));
+    GSC__TRY(check_options(call, &options, &out->window, &out->c1, &out->c2));
+    GSC__TRY(check_weights(call, args, out));
+    GSC__TRY(check_size(call, &options, out->window.size, &size));
     out->flags = args->flags;
     out->batch = size.batch;
     out->channels = size.channels;
     out->height = size.height;
     out->width = size.width;
-    GSC__TRY(gsc__require(checker, "target", args->target));
-    GSC__TRY(check_mask(checker, args->mask, &size, &out->mask));
-    GSC__TRY(gsc__scalar(checker, "loss", args->loss, &out->loss));
-    return gsc__real_out(checker, "parts", args->parts, gsc__shape1(3), &out->parts);
+    GSC__TRY(gsc__require(call, "target", args->target));
+    GSC__TRY(check_mask(call, args->mask, &size, &out->mask));
+    GSC__TRY(gsc__scalar(call, "loss", args->loss, &out->loss));
+    return gsc__real_out(call, "parts", args->parts, gsc__shape1(3), &out->parts);
 }
 
-gsc_status gsc__image_loss_args(const gsc__checker *checker, const gsc_image_loss_args *theirs,
+gsc_status gsc__image_loss_args(const gsc__call *call, const gsc_image_loss_args *theirs,
                                 gsc__image_loss *out) {
     gsc_image_loss_args args;
-    GSC__TRY(copy_loss_args(checker, theirs, &args, out));
-    GSC__TRY(loss_common(checker, &args, args.image, out));
+    GSC__TRY(copy_loss_args(call, theirs, &args, out));
+    GSC__TRY(loss_common(call, &args, args.image, out));
     const gsc__shape shape = gsc__shape4(out->batch, out->channels, out->height, out->width);
-    GSC__TRY(check_image(checker, "image", args.image, GSC__REAL, shape, false, &out->image));
-    GSC__TRY(check_image(checker, "target", args.target, GSC__REAL | GSC__UINT8, shape, false,
-                         &out->target));
-    return check_image(checker, "grad_image", args.grad_image, GSC__REAL, shape, true,
-                       &out->grad_image);
+    GSC__TRY(image_in(call, "image", args.image, GSC__REAL, shape, &out->image));
+    GSC__TRY(image_in(call, "target", args.target, GSC__REAL | GSC__UINT8, shape, &out->target));
+    return image_out(call, "grad_image", args.grad_image, shape, &out->grad_image);
 }
 
 /* Strides of channel, row and column, of one camera's [channels, H, W] or [H, W, channels],
@@ -248,30 +265,28 @@ static void color_strides(const gsc__raster *raster, const int64_t strides[3], i
     out[3] = strides[2 - last];
 }
 
-gsc_status gsc__train_loss_args(const gsc__checker *checker, const gsc_image_loss_args *theirs,
+gsc_status gsc__train_loss_args(const gsc__call *call, const gsc_image_loss_args *theirs,
                                 const gsc__raster *raster, gsc__image_loss *out) {
     const gsc__shape shape = gsc__color_shape(raster);
     const int64_t dense[3] = {shape.dims[2] * shape.dims[3], shape.dims[3], 1};
     int64_t sizes[4] = {1, raster->channels, raster->height, raster->width};
-    const DLTensor image = {.device = checker->device,
+    int64_t strides[4];
+    const DLTensor image = {.device = call->context->device,
                             .ndim = 4,
                             .dtype = {kDLFloat, GSC_REAL_BITS, 1},
                             .shape = sizes};
-    int64_t strides[GSC__MAX_DIMS];
     gsc_image_loss_args args;
     gsc_real *gradient;
-    GSC__TRY(copy_loss_args(checker, theirs, &args, out));
+    GSC__TRY(copy_loss_args(call, theirs, &args, out));
     if (args.image) {
         return gsc__fail(GSC_ERROR_INVALID_ARGUMENT,
-                         "%s: image is given, but it is the rasterizer's colour",
-                         checker->function);
+                         "%s: image is given, but it is the rasterizer's colour", call->function);
     }
-    GSC__TRY(loss_common(checker, &args, &image, out));
-    GSC__TRY(gsc__tensor_strided(checker, "target", args.target, GSC__REAL | GSC__UINT8, &shape, 1,
-                                 NULL, false, &out->target.data, strides));
-    GSC__TRY(gsc__real_out(checker, "grad_image", args.grad_image, shape, &gradient));
+    GSC__TRY(loss_common(call, &args, &image, out));
+    GSC__TRY(image_in(call, "target", args.target, GSC__REAL | GSC__UINT8, shape, &out->target));
+    GSC__TRY(gsc__real_out(call, "grad_image", args.grad_image, shape, &gradient));
+    memcpy(strides, out->target.strides, sizeof strides);
     color_strides(raster, strides + (args.target->ndim == 4 ? 1 : 0), out->target.strides);
-    out->target.bytes = args.target->dtype.bits == 8;
     color_strides(raster, dense, out->image.strides);
     color_strides(raster, dense, out->grad_image.strides);
     out->grad_image.data = gradient;

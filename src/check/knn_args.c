@@ -3,46 +3,46 @@
 #include "core/args.h"
 #include "core/limits.h"
 
-static gsc_status check_points(const gsc__checker *checker, const char *name,
-                               const DLTensor *tensor, char letter, const gsc_real **data,
-                               int64_t *count) {
-    GSC__TRY(gsc__real_in(checker, name, tensor, gsc__shape2(GSC__ANY(letter), 3), data));
+static gsc_status check_points(const gsc__call *call, const char *name, const DLTensor *tensor,
+                               char letter, const gsc_real **data, int64_t *count) {
+    GSC__TRY(gsc__real_in(call, name, tensor, gsc__shape2(GSC__ANY(letter), 3), data));
     *count = tensor->shape[0];
     if (*count <= GSC__MAX_GAUSSIANS) return GSC_OK;
     return gsc__fail(GSC_ERROR_OVERFLOW, "%s: %s has %lld rows, expected at most %lld",
-                     checker->function, name, (long long)*count, (long long)GSC__MAX_GAUSSIANS);
+                     call->function, name, (long long)*count, (long long)GSC__MAX_GAUSSIANS);
 }
 
-static gsc_status check_results(const gsc__checker *checker, const gsc_knn_args *args,
-                                gsc__knn *out) {
+static gsc_status check_results(const gsc__call *call, const gsc_knn_args *args, gsc__knn *out) {
     const gsc__shape table = gsc__shape2(out->queries_count, out->k);
-    GSC__TRY(gsc__tensor_dense(checker, "indices", args->indices, GSC__INT32 | GSC__INT64, &table,
-                               1, NULL, &out->indices));
+    gsc__tensor indices = {.name = "indices",
+                           .given = args->indices,
+                           .dtypes = GSC__INT32 | GSC__INT64,
+                           .shapes = {table}};
+    GSC__TRY(gsc__tensor_check(call, &indices));
+    out->indices = indices.data;
     out->indices64 = args->indices && args->indices->dtype.bits == 64;
-    GSC__TRY(gsc__real_out(checker, "distances2", args->distances2, table, &out->distances2));
-    return gsc__real_out(checker, "mean2", args->mean2, gsc__shape1(out->queries_count),
-                         &out->mean2);
+    GSC__TRY(gsc__real_out(call, "distances2", args->distances2, table, &out->distances2));
+    return gsc__real_out(call, "mean2", args->mean2, gsc__shape1(out->queries_count), &out->mean2);
 }
 
-gsc_status gsc__knn_args(const gsc__checker *checker, const gsc_knn_args *theirs, gsc__knn *out) {
+gsc_status gsc__knn_args(const gsc__call *call, const gsc_knn_args *theirs, gsc__knn *out) {
     gsc_knn_args args;
     memset(out, 0, sizeof *out);
-    GSC__TRY(gsc__args_copy(checker->function, "args", &args, sizeof args, theirs,
+    GSC__TRY(gsc__args_copy(call->function, "args", &args, sizeof args, theirs,
                             GSC__SIZE_THROUGH(gsc_knn_args, scratch)));
-    GSC__TRY(gsc__check_flags(checker->function, "flags", args.flags, 0));
+    GSC__TRY(gsc__check_flags(call->function, "flags", args.flags, 0));
     out->k = args.k ? args.k : 3;
     if (out->k < 1 || out->k > GSC__MAX_KNN_K) {
         return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: k is %d, expected 1 to %d",
-                         checker->function, out->k, GSC__MAX_KNN_K);
+                         call->function, out->k, GSC__MAX_KNN_K);
     }
-    GSC__TRY(gsc__require(checker, "points", args.points));
-    GSC__TRY(check_points(checker, "points", args.points, 'N', &out->points, &out->points_count));
+    GSC__TRY(gsc__require(call, "points", args.points));
+    GSC__TRY(check_points(call, "points", args.points, 'N', &out->points, &out->points_count));
     out->queries_count = out->points_count;
     if (args.queries) {
-        GSC__TRY(check_points(checker, "queries", args.queries, 'M', &out->queries,
-                              &out->queries_count));
+        GSC__TRY(
+            check_points(call, "queries", args.queries, 'M', &out->queries, &out->queries_count));
     }
-    GSC__TRY(check_results(checker, &args, out));
-    return gsc__tensor_bytes(checker, "scratch", args.scratch, 0, &out->scratch,
-                             &out->scratch_bytes);
+    GSC__TRY(check_results(call, &args, out));
+    return gsc__tensor_bytes(call, "scratch", args.scratch, 0, &out->scratch, &out->scratch_bytes);
 }

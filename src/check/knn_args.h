@@ -6,6 +6,6 @@
 #include "tensor.h"
 
 /* A scratch that was not given stays NULL; the size of one that was is not checked. */
-gsc_status gsc__knn_args(const gsc__checker *checker, const gsc_knn_args *theirs, gsc__knn *out);
+gsc_status gsc__knn_args(const gsc__call *call, const gsc_knn_args *theirs, gsc__knn *out);
 
 #endif

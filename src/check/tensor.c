@@ -1,5 +1,6 @@
 #include "tensor.h"
 
+#include "core/context.h"
 #include "core/device.h"
 #include "core/limits.h"
 
@@ -22,7 +23,7 @@ static const named_type known_types[] = {
 enum { MOST_DIMS = 64 };
 enum { KNOWN_TYPES = sizeof known_types / sizeof known_types[0] };
 
-/* What a tensor without elements points to: backends tell "not given" by NULL. */
+/* What a tensor without elements points to: to backends NULL means "not given". */
 static const _Alignas(GSC__BUFFER_ALIGNMENT) unsigned char empty_data[GSC__BUFFER_ALIGNMENT];
 
 /* ------------------------------------------------------------------ messages */
@@ -58,12 +59,12 @@ static const char *dtypes_text(uint32_t dtypes, char text[64]) {
 
 /* -------------------------------------------------------------------- checks */
 
-gsc_status gsc__require(const gsc__checker *checker, const char *name, const DLTensor *tensor) {
+gsc_status gsc__require(const gsc__call *call, const char *name, const DLTensor *tensor) {
     if (tensor) return GSC_OK;
-    return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: %s is missing", checker->function, name);
+    return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: %s is missing", call->function, name);
 }
 
-static gsc_status check_dtype(const gsc__checker *checker, const char *name, const DLTensor *tensor,
+static gsc_status check_dtype(const gsc__call *call, const char *name, const DLTensor *tensor,
                               uint32_t dtypes) {
     for (int i = 0; i < KNOWN_TYPES; ++i) {
         if ((dtypes & known_types[i].bit) && tensor->dtype.code == known_types[i].code &&
@@ -72,63 +73,58 @@ static gsc_status check_dtype(const gsc__checker *checker, const char *name, con
         }
     }
     char given[32], expected[64];
-    return gsc__fail(GSC_ERROR_DTYPE, "%s: %s is %s, expected %s", checker->function, name,
+    return gsc__fail(GSC_ERROR_DTYPE, "%s: %s is %s, expected %s", call->function, name,
                      dtype_text(tensor->dtype, given), dtypes_text(dtypes, expected));
 }
 
-static gsc_status check_device(const gsc__checker *checker, const char *name,
-                               const DLTensor *tensor) {
-    if (gsc__device_can_use(checker->device, tensor->device)) return GSC_OK;
+static gsc_status check_device(const gsc__call *call, const char *name, const DLTensor *tensor) {
+    const DLDevice device = call->context->device;
+    if (gsc__device_can_use(device, tensor->device)) return GSC_OK;
     char given[GSC__DEVICE_NAME_SIZE], expected[GSC__DEVICE_NAME_SIZE];
-    return gsc__fail(GSC_ERROR_DEVICE, "%s: %s is on %s, expected %s", checker->function, name,
-                     gsc__device_name(tensor->device, given),
-                     gsc__device_name(checker->device, expected));
+    return gsc__fail(GSC_ERROR_DEVICE, "%s: %s is on %s, expected %s", call->function, name,
+                     gsc__device_name(tensor->device, given), gsc__device_name(device, expected));
 }
 
 /* A view that can be read at all: the dimensions that it promises are there. */
-static gsc_status check_view(const gsc__checker *checker, const char *name,
-                             const DLTensor *tensor) {
+static gsc_status check_view(const gsc__call *call, const char *name, const DLTensor *tensor) {
     if (tensor->ndim < 0) {
         return gsc__fail(GSC_ERROR_SHAPE, "%s: %s has %d dimensions, expected 0 or more",
-                         checker->function, name, tensor->ndim);
+                         call->function, name, tensor->ndim);
     }
     if (tensor->ndim > MOST_DIMS) {
         return gsc__fail(GSC_ERROR_SHAPE, "%s: %s has %d dimensions, expected at most %d",
-                         checker->function, name, tensor->ndim, MOST_DIMS);
+                         call->function, name, tensor->ndim, MOST_DIMS);
     }
     if (tensor->ndim > 0 && !tensor->shape) {
         return gsc__fail(GSC_ERROR_SHAPE, "%s: shape of %s is NULL, expected %d sizes",
-                         checker->function, name, tensor->ndim);
+                         call->function, name, tensor->ndim);
     }
     for (int32_t i = 0; i < tensor->ndim; ++i) {
         if (tensor->shape[i] < 0) {
             return gsc__fail(GSC_ERROR_SHAPE, "%s: dimension %d of %s is %lld, expected 0 or more",
-                             checker->function, i, name, (long long)tensor->shape[i]);
+                             call->function, i, name, (long long)tensor->shape[i]);
         }
     }
     return GSC_OK;
 }
 
-static gsc_status check_shape(const gsc__checker *checker, const char *name, const DLTensor *tensor,
-                              uint32_t dtypes, const gsc__shape *shapes, int32_t count,
-                              int32_t *which) {
-    GSC__TRY(check_view(checker, name, tensor));
-    GSC__TRY(check_dtype(checker, name, tensor, dtypes));
-    for (int32_t i = 0; i < count; ++i) {
-        if (!gsc__shape_fits(tensor, &shapes[i])) continue;
-        if (which) *which = i;
-        return GSC_OK;
+static gsc_status check_shape(const gsc__call *call, gsc__tensor *tensor) {
+    const DLTensor *given = tensor->given;
+    const int32_t choices = tensor->choices ? tensor->choices : 1;
+    for (int32_t i = 0; i < choices; ++i) {
+        tensor->which = i;
+        if (gsc__shape_fits(given, &tensor->shapes[i])) return GSC_OK;
     }
-    char given[GSC__SHAPE_TEXT_SIZE], expected[2 * GSC__SHAPE_TEXT_SIZE];
-    return gsc__fail(GSC_ERROR_SHAPE, "%s: %s is %s, expected %s", checker->function, name,
-                     gsc__shape_text(tensor->shape, tensor->ndim, given),
-                     gsc__shapes_text(shapes, count, expected));
+    char is[GSC__SHAPE_TEXT_SIZE], expected[2 * GSC__SHAPE_TEXT_SIZE];
+    return gsc__fail(GSC_ERROR_SHAPE, "%s: %s is %s, expected %s", call->function, tensor->name,
+                     gsc__shape_text(given->shape, given->ndim, is),
+                     gsc__shapes_text(tensor->shapes, choices, expected));
 }
 
 /* Bytes from the first element to the end of the last one in memory order, for strides of
  * either sign; an address space cannot hold PTRDIFF_MAX. */
-static gsc_status check_extent(const gsc__checker *checker, const char *name,
-                               const DLTensor *tensor, const int64_t *strides) {
+static gsc_status check_extent(const gsc__call *call, const char *name, const DLTensor *tensor,
+                               const int64_t *strides) {
     const uint64_t limit = (uint64_t)PTRDIFF_MAX;
     uint64_t bytes = tensor->dtype.bits / 8u;
     uint64_t item = bytes;
@@ -138,24 +134,24 @@ static gsc_status check_extent(const gsc__checker *checker, const char *name,
         if (steps == 0 || stride == 0) continue;
         if (stride > limit / item / steps || steps * stride * item > limit - bytes) {
             return gsc__fail(GSC_ERROR_OVERFLOW, "%s: %s spans more than %lld bytes",
-                             checker->function, name, (long long)limit);
+                             call->function, name, (long long)limit);
         }
         bytes += steps * stride * item;
     }
     if (tensor->byte_offset > limit - bytes) {
         return gsc__fail(GSC_ERROR_OVERFLOW, "%s: byte_offset of %s is %llu, expected at most %llu",
-                         checker->function, name, (unsigned long long)tensor->byte_offset,
+                         call->function, name, (unsigned long long)tensor->byte_offset,
                          (unsigned long long)(limit - bytes));
     }
     return GSC_OK;
 }
 
-static gsc_status first_element(const gsc__checker *checker, const char *name,
-                                const DLTensor *tensor, void **data) {
+static gsc_status first_element(const gsc__call *call, const char *name, const DLTensor *tensor,
+                                void **data) {
     if (!tensor->data) {
-        if (!checker->shapes_only) {
-            return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: data of %s is NULL",
-                             checker->function, name);
+        if (!call->shapes_only) {
+            return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: data of %s is NULL", call->function,
+                             name);
         }
         *data = (void *)(uintptr_t)empty_data;
         return GSC_OK;
@@ -164,7 +160,7 @@ static gsc_status first_element(const gsc__checker *checker, const char *name,
     unsigned item = tensor->dtype.bits / 8u;
     if (address % item != 0) {
         return gsc__fail(GSC_ERROR_LAYOUT, "%s: data of %s is at 0x%llx, expected a multiple of %u",
-                         checker->function, name, (unsigned long long)address, item);
+                         call->function, name, (unsigned long long)address, item);
     }
     *data = (char *)tensor->data + tensor->byte_offset;
     return GSC_OK;
@@ -185,173 +181,122 @@ static void dense_strides(const DLTensor *tensor, int64_t strides[GSC__MAX_DIMS]
     }
 }
 
-static gsc_status check_dense(const gsc__checker *checker, const char *name, const DLTensor *tensor,
+static gsc_status check_dense(const gsc__call *call, const char *name, const DLTensor *tensor,
                               const int64_t *dense) {
     if (!tensor->strides) return GSC_OK;
     for (int32_t i = 0; i < tensor->ndim; ++i) {
         if (tensor->shape[i] == 1 || tensor->strides[i] == dense[i]) continue;
         return gsc__fail(GSC_ERROR_LAYOUT,
                          "%s: %s has stride %lld in dimension %d, expected %lld (dense row-major)",
-                         checker->function, name, (long long)tensor->strides[i], i,
+                         call->function, name, (long long)tensor->strides[i], i,
                          (long long)dense[i]);
     }
     return GSC_OK;
 }
 
-static gsc_status check_no_overlap(const gsc__checker *checker, const char *name,
-                                   const DLTensor *tensor, const int64_t *strides) {
+static gsc_status check_no_overlap(const gsc__call *call, const char *name, const DLTensor *tensor,
+                                   const int64_t *strides) {
     for (int32_t i = 0; i < tensor->ndim; ++i) {
         if (tensor->shape[i] == 1 || strides[i] != 0) continue;
         return gsc__fail(GSC_ERROR_LAYOUT,
                          "%s: %s has stride 0 in dimension %d of size %lld, expected an output "
                          "of separate elements",
-                         checker->function, name, i, (long long)tensor->shape[i]);
+                         call->function, name, i, (long long)tensor->shape[i]);
     }
     return GSC_OK;
 }
 
 /* ------------------------------------------------------------------- tensors */
 
-gsc_status gsc__tensor_shape(const gsc__checker *checker, const char *name, const DLTensor *tensor,
-                             uint32_t dtypes, const gsc__shape *shapes, int32_t count,
-                             int32_t *which) {
-    GSC__TRY(check_shape(checker, name, tensor, dtypes, shapes, count, which));
-    return check_device(checker, name, tensor);
-}
-
 /* Strides of dimensions of size 1, and all strides of a tensor without elements, mean
  * nothing; some producers leave anything there. */
-static gsc_status check_memory(const gsc__checker *checker, const char *name,
-                               const DLTensor *tensor, int64_t strides[GSC__MAX_DIMS],
-                               bool any_strides, void **data) {
-    if (!has_elements(tensor)) {
-        for (int32_t i = 0; i < tensor->ndim; ++i) strides[i] = 0;
-        *data = tensor->data ? tensor->data : (void *)(uintptr_t)empty_data;
+static gsc_status check_memory(const gsc__call *call, gsc__tensor *tensor) {
+    const DLTensor *given = tensor->given;
+    int64_t *strides = tensor->strides;
+    if (!has_elements(given)) {
+        memset(strides, 0, sizeof tensor->strides);
+        tensor->data = given->data ? given->data : (void *)(uintptr_t)empty_data;
         return GSC_OK;
     }
-    dense_strides(tensor, strides);
-    if (!any_strides) {
-        GSC__TRY(check_dense(checker, name, tensor, strides));
+    dense_strides(given, strides);
+    if (!tensor->strided) {
+        GSC__TRY(check_dense(call, tensor->name, given, strides));
     } else {
-        for (int32_t i = 0; i < tensor->ndim; ++i) {
-            if (tensor->shape[i] == 1) {
+        for (int32_t i = 0; i < given->ndim; ++i) {
+            if (given->shape[i] == 1) {
                 strides[i] = 0;
-            } else if (tensor->strides) {
-                strides[i] = tensor->strides[i];
+            } else if (given->strides) {
+                strides[i] = given->strides[i];
             }
         }
     }
-    GSC__TRY(check_extent(checker, name, tensor, strides));
-    return first_element(checker, name, tensor, data);
+    GSC__TRY(check_extent(call, tensor->name, given, strides));
+    GSC__TRY(first_element(call, tensor->name, given, &tensor->data));
+    return tensor->output ? check_no_overlap(call, tensor->name, given, strides) : GSC_OK;
 }
 
-gsc_status gsc__tensor_dense(const gsc__checker *checker, const char *name, const DLTensor *tensor,
-                             uint32_t dtypes, const gsc__shape *shapes, int32_t count,
-                             int32_t *which, void **data) {
-    int64_t strides[GSC__MAX_DIMS];
-    *data = NULL;
-    if (!tensor) return GSC_OK;
-    GSC__TRY(gsc__tensor_shape(checker, name, tensor, dtypes, shapes, count, which));
-    return check_memory(checker, name, tensor, strides, false, data);
+gsc_status gsc__tensor_check(const gsc__call *call, gsc__tensor *tensor) {
+    const DLTensor *given = tensor->given;
+    const char *name = tensor->name;
+    if (!given) return tensor->required ? gsc__require(call, name, NULL) : GSC_OK;
+    GSC__TRY(check_view(call, name, given));
+    GSC__TRY(check_dtype(call, name, given, tensor->dtypes ? tensor->dtypes : GSC__REAL));
+    GSC__TRY(check_shape(call, tensor));
+    if (!tensor->host_too || !gsc__device_is_host(given->device))
+        GSC__TRY(check_device(call, name, given));
+    return tensor->shape_only ? GSC_OK : check_memory(call, tensor);
 }
 
-gsc_status gsc__tensor_strided(const gsc__checker *checker, const char *name,
-                               const DLTensor *tensor, uint32_t dtypes, const gsc__shape *shapes,
-                               int32_t count, int32_t *which, bool output, void **data,
-                               int64_t strides[GSC__MAX_DIMS]) {
-    *data = NULL;
-    if (!tensor) return GSC_OK;
-    GSC__TRY(gsc__tensor_shape(checker, name, tensor, dtypes, shapes, count, which));
-    GSC__TRY(check_memory(checker, name, tensor, strides, true, data));
-    if (!output || !has_elements(tensor)) return GSC_OK;
-    return check_no_overlap(checker, name, tensor, strides);
+/* --------------------------------------------------------------- usual cases */
+
+gsc_status gsc__real_out(const gsc__call *call, const char *name, const DLTensor *given,
+                         gsc__shape shape, gsc_real **data) {
+    gsc__tensor tensor = {.name = name, .given = given, .shapes = {shape}};
+    GSC__TRY(gsc__tensor_check(call, &tensor));
+    *data = tensor.data;
+    return GSC_OK;
 }
 
-gsc_status gsc__tensor_bytes(const gsc__checker *checker, const char *name, const DLTensor *tensor,
+gsc_status gsc__real_in(const gsc__call *call, const char *name, const DLTensor *given,
+                        gsc__shape shape, const gsc_real **data) {
+    gsc__tensor tensor = {.name = name, .given = given, .shapes = {shape}};
+    GSC__TRY(gsc__tensor_check(call, &tensor));
+    *data = tensor.data;
+    return GSC_OK;
+}
+
+gsc_status gsc__int32_out(const gsc__call *call, const char *name, const DLTensor *given,
+                          gsc__shape shape, int32_t **data) {
+    gsc__tensor tensor = {.name = name, .given = given, .dtypes = GSC__INT32, .shapes = {shape}};
+    GSC__TRY(gsc__tensor_check(call, &tensor));
+    *data = tensor.data;
+    return GSC_OK;
+}
+
+gsc_status gsc__scalar(const gsc__call *call, const char *name, const DLTensor *given,
+                       gsc_real **data) {
+    gsc__tensor tensor = {
+        .name = name, .given = given, .shapes = {{.ndim = 0}, gsc__shape1(1)}, .choices = 2};
+    GSC__TRY(gsc__tensor_check(call, &tensor));
+    *data = tensor.data;
+    return GSC_OK;
+}
+
+gsc_status gsc__tensor_bytes(const gsc__call *call, const char *name, const DLTensor *given,
                              size_t needed, void **data, size_t *bytes) {
-    const gsc__shape shape = gsc__shape1(GSC__ANY('B'));
+    gsc__tensor tensor = {
+        .name = name, .given = given, .dtypes = GSC__UINT8, .shapes = {gsc__shape1(GSC__ANY('B'))}};
+    GSC__TRY(gsc__tensor_check(call, &tensor));
+    *data = tensor.data;
     *bytes = 0;
-    GSC__TRY(gsc__tensor_dense(checker, name, tensor, GSC__UINT8, &shape, 1, NULL, data));
-    if (!tensor) return GSC_OK;
-    if ((uintptr_t)*data % GSC__BUFFER_ALIGNMENT != 0 && tensor->shape[0] > 0) {
+    if (!given) return GSC_OK;
+    *bytes = (size_t)given->shape[0];
+    if ((uintptr_t)*data % GSC__BUFFER_ALIGNMENT != 0 && *bytes > 0) {
         return gsc__fail(GSC_ERROR_LAYOUT, "%s: data of %s is at 0x%llx, expected a multiple of %d",
-                         checker->function, name, (unsigned long long)(uintptr_t)*data,
+                         call->function, name, (unsigned long long)(uintptr_t)*data,
                          GSC__BUFFER_ALIGNMENT);
     }
-    *bytes = (size_t)tensor->shape[0];
     if (*bytes >= needed) return GSC_OK;
     return gsc__fail(GSC_ERROR_BUFFER_TOO_SMALL, "%s: %s has %zu bytes, expected at least %zu",
-                     checker->function, name, *bytes, needed);
-}
-
-/* ---------------------------------------------------------------- shorthands */
-
-gsc_status gsc__real_out(const gsc__checker *checker, const char *name, const DLTensor *tensor,
-                         gsc__shape shape, gsc_real **data) {
-    void *start;
-    *data = NULL;
-    GSC__TRY(gsc__tensor_dense(checker, name, tensor, GSC__REAL, &shape, 1, NULL, &start));
-    *data = start;
-    return GSC_OK;
-}
-
-gsc_status gsc__real_in(const gsc__checker *checker, const char *name, const DLTensor *tensor,
-                        gsc__shape shape, const gsc_real **data) {
-    gsc_real *start;
-    GSC__TRY(gsc__real_out(checker, name, tensor, shape, &start));
-    *data = start;
-    return GSC_OK;
-}
-
-gsc_status gsc__int32_out(const gsc__checker *checker, const char *name, const DLTensor *tensor,
-                          gsc__shape shape, int32_t **data) {
-    void *start;
-    GSC__TRY(gsc__tensor_dense(checker, name, tensor, GSC__INT32, &shape, 1, NULL, &start));
-    *data = start;
-    return GSC_OK;
-}
-
-gsc_status gsc__scalar(const gsc__checker *checker, const char *name, const DLTensor *tensor,
-                       gsc_real **data) {
-    const gsc__shape shapes[] = {{.ndim = 0}, {.ndim = 1, .dims = {1}}};
-    void *start;
-    GSC__TRY(gsc__tensor_dense(checker, name, tensor, GSC__REAL, shapes, 2, NULL, &start));
-    *data = start;
-    return GSC_OK;
-}
-
-gsc__checker gsc__host_too(const gsc__checker *checker, const DLTensor *tensor) {
-    gsc__checker where = *checker;
-    if (tensor && gsc__device_is_host(tensor->device)) where.device = tensor->device;
-    return where;
-}
-
-gsc_status gsc__camera_in(const gsc__checker *checker, const char *name, const DLTensor *tensor,
-                          gsc__shape shape, const gsc_real **data) {
-    gsc__checker where = gsc__host_too(checker, tensor);
-    return gsc__real_in(&where, name, tensor, shape, data);
-}
-
-/* Callers keep matrices of the other order as transposed views: a copy in their framework
- * would cost more than all checks of a call. */
-gsc_status gsc__camera_matrices_in(const gsc__checker *checker, const char *name,
-                                   const DLTensor *tensor, gsc__shape shape, const gsc_real **data,
-                                   bool *transposed) {
-    const gsc__checker where = gsc__host_too(checker, tensor);
-    int64_t strides[GSC__MAX_DIMS];
-    void *start;
-    *transposed = false;
-    GSC__TRY(gsc__tensor_strided(&where, name, tensor, GSC__REAL, &shape, 1, NULL, false, &start,
-                                 strides));
-    *data = start;
-    if (!tensor || !has_elements(tensor)) return GSC_OK;
-    const int32_t rows = tensor->ndim - 2, columns = tensor->ndim - 1;
-    *transposed = strides[rows] == 1 && strides[columns] == 4;
-    const bool dense = strides[rows] == 4 && strides[columns] == 1;
-    const bool apart = rows == 0 || tensor->shape[0] == 1 || strides[0] == 16;
-    if (apart && (dense || *transposed)) return GSC_OK;
-    char given[GSC__SHAPE_TEXT_SIZE];
-    return gsc__fail(GSC_ERROR_LAYOUT,
-                     "%s: %s has strides %s, expected dense matrices, by rows or by columns",
-                     checker->function, name, gsc__shape_text(strides, tensor->ndim, given));
+                     call->function, name, *bytes, needed);
 }

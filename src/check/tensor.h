@@ -15,58 +15,45 @@ enum {
     GSC__BOOL = 1u << 4
 };
 
-/* Who is asking, for the checks and for messages. */
-typedef struct gsc__checker {
-    const char *function; /* without gsc_ */
-    DLDevice device;      /* of the context */
-    bool shapes_only;     /* no data is going to be touched; it may be NULL */
-} gsc__checker;
+/* A tensor among the arguments: what it must be and, once checked, where its data is.  Fill in the
+ * first part by designated initialisers, and leave out what does not apply. */
+typedef struct gsc__tensor {
+    const char *name;      /* for messages */
+    const DLTensor *given; /* NULL: not given, which is fine unless required */
+    uint32_t dtypes;       /* 0: GSC__REAL */
+    gsc__shape shapes[2];  /* allowed ones */
+    int32_t choices;       /* how many of them; 0: one */
+    bool required;
+    bool host_too;   /* may also be in host memory, whatever the context's device */
+    bool strided;    /* any strides; otherwise dense and row-major */
+    bool output;     /* strided, but no two elements may share memory through a stride of 0 */
+    bool shape_only; /* strides and data do not matter */
 
-/* GSC_ERROR_INVALID_ARGUMENT if tensor is NULL. */
-gsc_status gsc__require(const gsc__checker *checker, const char *name, const DLTensor *tensor);
+    void *data;                     /* NULL only if not given; no elements: not to be followed */
+    int32_t which;                  /* index of the first shape that fits */
+    int64_t strides[GSC__MAX_DIMS]; /* in elements; 0 for dimensions of size 1 */
+} gsc__tensor;
 
-/* Checks dtype, device and shape, and gives the index of the first of `count` shapes that
- * fits (which NULL: not wanted).  Does not look at strides or data. */
-gsc_status gsc__tensor_shape(const gsc__checker *checker, const char *name, const DLTensor *tensor,
-                             uint32_t dtypes, const gsc__shape *shapes, int32_t count,
-                             int32_t *which);
+/* Checks dtype, shape, device, strides and data, in this order. */
+gsc_status gsc__tensor_check(const gsc__call *call, gsc__tensor *tensor);
 
-/* The same, and that the tensor is dense, aligned and has data.  *data is NULL only if
- * tensor is; a tensor without elements gets a pointer that may not be followed. */
-gsc_status gsc__tensor_dense(const gsc__checker *checker, const char *name, const DLTensor *tensor,
-                             uint32_t dtypes, const gsc__shape *shapes, int32_t count,
-                             int32_t *which, void **data);
-
-/* gsc__tensor_dense of one shape and one type. */
-gsc_status gsc__real_in(const gsc__checker *checker, const char *name, const DLTensor *tensor,
+/* The usual cases: dense, of one shape and one type, optional. */
+gsc_status gsc__real_in(const gsc__call *call, const char *name, const DLTensor *given,
                         gsc__shape shape, const gsc_real **data);
-gsc_status gsc__real_out(const gsc__checker *checker, const char *name, const DLTensor *tensor,
+gsc_status gsc__real_out(const gsc__call *call, const char *name, const DLTensor *given,
                          gsc__shape shape, gsc_real **data);
-gsc_status gsc__int32_out(const gsc__checker *checker, const char *name, const DLTensor *tensor,
+gsc_status gsc__int32_out(const gsc__call *call, const char *name, const DLTensor *given,
                           gsc__shape shape, int32_t **data);
 /* A scalar: [] or [1]. */
-gsc_status gsc__scalar(const gsc__checker *checker, const char *name, const DLTensor *tensor,
+gsc_status gsc__scalar(const gsc__call *call, const char *name, const DLTensor *given,
                        gsc_real **data);
-/* The checker for a tensor that may also be in host memory. */
-gsc__checker gsc__host_too(const gsc__checker *checker, const DLTensor *tensor);
-/* gsc__real_in with it. */
-gsc_status gsc__camera_in(const gsc__checker *checker, const char *name, const DLTensor *tensor,
-                          gsc__shape shape, const gsc_real **data);
-/* The same for matrices [C, 4, 4] or [4, 4], which may also be stored transposed. */
-gsc_status gsc__camera_matrices_in(const gsc__checker *checker, const char *name,
-                                   const DLTensor *tensor, gsc__shape shape, const gsc_real **data,
-                                   bool *transposed);
 
-/* gsc__tensor_dense, but with any strides, which it gives in elements (0 for dimensions of
- * size 1).  As an output no two elements may share memory through a stride of 0. */
-gsc_status gsc__tensor_strided(const gsc__checker *checker, const char *name,
-                               const DLTensor *tensor, uint32_t dtypes, const gsc__shape *shapes,
-                               int32_t count, int32_t *which, bool output, void **data,
-                               int64_t strides[GSC__MAX_DIMS]);
-
-/* A byte buffer: dense uint8 [bytes], 256-byte aligned, of at least `needed` bytes.
- * tensor NULL gives NULL and 0. */
-gsc_status gsc__tensor_bytes(const gsc__checker *checker, const char *name, const DLTensor *tensor,
+/* A byte buffer: dense uint8 [bytes], 256-byte aligned, of at least `needed` bytes; NULL and 0
+ * if it is not given. */
+gsc_status gsc__tensor_bytes(const gsc__call *call, const char *name, const DLTensor *given,
                              size_t needed, void **data, size_t *bytes);
+
+/* GSC_ERROR_INVALID_ARGUMENT if tensor is NULL. */
+gsc_status gsc__require(const gsc__call *call, const char *name, const DLTensor *tensor);
 
 #endif

@@ -41,10 +41,10 @@ static void list_parameters(const gsc__raster *raster, const gsc__raster_grads *
 
 enum { NAME_SIZE = 48 };
 
-static gsc_status check_parameter(const gsc__checker *checker, uint32_t index,
+static gsc_status check_parameter(const gsc__call *call, uint32_t index,
                                   const gsc_train_group *group, const gsc__raster *raster,
                                   const parameter *which) {
-    const char *function = checker->function;
+    const char *function = call->function;
     if (!which->data) {
         return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: groups[%u] is for %s, which is not given",
                          function, index, which->name);
@@ -60,31 +60,31 @@ static gsc_status check_parameter(const gsc__checker *checker, uint32_t index,
                      raster->channels);
 }
 
-static gsc_status check_moment(const gsc__checker *checker, uint32_t index, const char *field,
-                               const DLTensor *tensor, const parameter *which, gsc_real **data) {
+static gsc_status check_moment(const gsc__call *call, uint32_t index, const char *field,
+                               const DLTensor *given, const parameter *which, gsc_real **data) {
     char name[NAME_SIZE];
-    void *memory;
+    gsc__tensor moment = {
+        .name = name, .given = given, .choices = which->choices, .required = true};
     snprintf(name, sizeof name, "groups[%u].%s", index, field);
-    GSC__TRY(gsc__require(checker, name, tensor));
-    GSC__TRY(gsc__tensor_dense(checker, name, tensor, GSC__REAL, which->shapes, which->choices,
-                               NULL, &memory));
-    *data = memory;
+    memcpy(moment.shapes, which->shapes, sizeof moment.shapes);
+    GSC__TRY(gsc__tensor_check(call, &moment));
+    *data = moment.data;
     return GSC_OK;
 }
 
-static gsc_status check_group(const gsc__checker *checker, uint32_t index,
-                              const gsc_train_group *group, const gsc__raster *raster,
-                              const parameter *which, gsc__adam_group *out) {
+static gsc_status check_group(const gsc__call *call, uint32_t index, const gsc_train_group *group,
+                              const gsc__raster *raster, const parameter *which,
+                              gsc__adam_group *out) {
     const gsc_adam_group settings = {.lr = group->lr,
                                      .beta1 = group->beta1,
                                      .beta2 = group->beta2,
                                      .epsilon = group->epsilon,
                                      .weight_decay = group->weight_decay,
                                      .step = group->step};
-    GSC__TRY(check_parameter(checker, index, group, raster, which));
-    GSC__TRY(gsc__adam_scalars(checker, index, &settings, out));
-    GSC__TRY(check_moment(checker, index, "moment1", group->moment1, which, &out->moment1));
-    GSC__TRY(check_moment(checker, index, "moment2", group->moment2, which, &out->moment2));
+    GSC__TRY(check_parameter(call, index, group, raster, which));
+    GSC__TRY(gsc__adam_scalars(call, index, &settings, out));
+    GSC__TRY(check_moment(call, index, "moment1", group->moment1, which, &out->moment1));
+    GSC__TRY(check_moment(call, index, "moment2", group->moment2, which, &out->moment2));
     out->rows = raster->gaussians;
     out->row_size = 1;
     for (int32_t i = 1; i < which->shapes[0].ndim; ++i) out->row_size *= which->shapes[0].dims[i];
@@ -92,9 +92,9 @@ static gsc_status check_group(const gsc__checker *checker, uint32_t index,
     return GSC_OK;
 }
 
-static gsc_status check_groups(const gsc__checker *checker, const gsc_train_args *args,
+static gsc_status check_groups(const gsc__call *call, const gsc_train_args *args,
                                const gsc__raster *raster, gsc__train *out) {
-    const char *function = checker->function;
+    const char *function = call->function;
     int64_t taken[GSC__PARAMETERS];
     parameter parameters[GSC__PARAMETERS];
     for (int i = 0; i < GSC__PARAMETERS; ++i) taken[i] = -1;
@@ -124,75 +124,72 @@ static gsc_status check_groups(const gsc__checker *checker, const gsc_train_args
         taken[which] = i;
         out->steps.groups[which].decoupled = (args->flags & GSC_TRAIN_DECOUPLED) != 0;
         GSC__TRY(
-            check_group(checker, i, &group, raster, &parameters[which], &out->steps.groups[which]));
+            check_group(call, i, &group, raster, &parameters[which], &out->steps.groups[which]));
     }
     return GSC_OK;
 }
 
 /* --------------------------------------------------------------- descriptors */
 
-static gsc_status check_raster(const gsc__checker *checker, const gsc_train_args *args,
-                               gsc__raster *out) {
-    gsc__checker nested = *checker;
-    nested.function = "train_step: raster";
-    if (!args->raster) {
-        return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: raster is NULL", checker->function);
-    }
-    GSC__TRY(gsc__raster_args(&nested, args->raster, out));
-    if (out->cameras == 1) return GSC_OK;
-    return gsc__fail(GSC_ERROR_UNSUPPORTED, "%s: view has %d cameras, expected 1",
-                     checker->function, out->cameras);
+/* Messages about what is nested in a descriptor say so. */
+static gsc__call call_of_part(const gsc__call *call, const char *part, char name[NAME_SIZE]) {
+    gsc__call nested = *call;
+    snprintf(name, NAME_SIZE, "%s: %s", call->function, part);
+    nested.function = name;
+    return nested;
 }
 
-static gsc_status check_grads(const gsc__checker *checker, const gsc_train_args *args,
+static gsc_status check_raster(const gsc__call *call, const gsc_train_args *args,
+                               gsc__raster *out) {
+    char name[NAME_SIZE];
+    const gsc__call part = call_of_part(call, "raster", name);
+    if (!args->raster) {
+        return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: raster is NULL", call->function);
+    }
+    GSC__TRY(gsc__raster_args(&part, args->raster, out));
+    if (out->cameras == 1) return GSC_OK;
+    return gsc__fail(GSC_ERROR_UNSUPPORTED, "%s: view has %d cameras, expected 1", call->function,
+                     out->cameras);
+}
+
+static gsc_status check_grads(const gsc__call *call, const gsc_train_args *args,
                               const gsc__raster *raster, gsc__train *out) {
     if (!args->grads) return GSC_OK;
-    GSC__TRY(gsc__raster_grads_args(checker, raster, args->grads, &out->grads));
+    GSC__TRY(gsc__raster_grads_args(call, raster, args->grads, &out->grads));
     if (!out->grads.color) return GSC_OK;
     return gsc__fail(GSC_ERROR_INVALID_ARGUMENT,
-                     "%s: grads.color is given, but it comes from the loss", checker->function);
+                     "%s: grads.color is given, but it comes from the loss", call->function);
 }
 
-static gsc_status check_loss(const gsc__checker *checker, const gsc_train_args *args,
+static gsc_status check_loss(const gsc__call *call, const gsc_train_args *args,
                              const gsc__raster *raster, gsc__train *out) {
-    gsc__checker nested = *checker;
-    nested.function = "train_step: loss";
+    char name[NAME_SIZE];
+    const gsc__call part = call_of_part(call, "loss", name);
     if (!args->loss) {
-        return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: loss is NULL", checker->function);
+        return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: loss is NULL", call->function);
     }
-    return gsc__train_loss_args(&nested, args->loss, raster, &out->loss);
+    return gsc__train_loss_args(&part, args->loss, raster, &out->loss);
 }
 
-static gsc_status check_buffers(const gsc__checker *checker, const gsc_raster_buffers *theirs,
-                                gsc__raster_buffers *out) {
-    gsc_raster_buffers buffers;
-    if (!theirs) return GSC_OK;
-    GSC__TRY(gsc__args_copy(checker->function, "buffers", &buffers, sizeof buffers, theirs,
-                            GSC__SIZE_THROUGH(gsc_raster_buffers, scratch)));
-    GSC__TRY(gsc__tensor_bytes(checker, "state", buffers.state, 0, &out->state, &out->state_bytes));
-    GSC__TRY(gsc__tensor_bytes(checker, "intersections", buffers.intersections, 0,
-                               &out->intersections, &out->intersections_bytes));
-    return gsc__tensor_bytes(checker, "scratch", buffers.scratch, 0, &out->scratch,
-                             &out->scratch_bytes);
-}
-
-gsc_status gsc__train_args(const gsc__checker *checker, const gsc_train_args *theirs,
-                           gsc__raster_call *call, gsc__train *out) {
-    gsc__raster *raster = &call->raster;
+gsc_status gsc__train_args(gsc__raster_call *raster_call, const gsc_train_args *theirs,
+                           gsc__train *out) {
+    const gsc__call *call = &raster_call->call;
+    gsc__raster *raster = &raster_call->raster;
     gsc_train_args args;
     memset(out, 0, sizeof *out);
-    GSC__TRY(gsc__args_copy(checker->function, "args", &args, sizeof args, theirs,
+    GSC__TRY(gsc__args_copy(call->function, "args", &args, sizeof args, theirs,
                             GSC__SIZE_THROUGH(gsc_train_args, info)));
-    GSC__TRY(gsc__check_flags(checker->function, "flags", args.flags,
+    GSC__TRY(gsc__check_flags(call->function, "flags", args.flags,
                               GSC_TRAIN_DECOUPLED | GSC_TRAIN_ALL_ROWS));
     out->all_rows = (args.flags & GSC_TRAIN_ALL_ROWS) != 0;
-    GSC__TRY(check_raster(checker, &args, raster));
-    GSC__TRY(gsc__raster_outputs_args(checker, raster, args.outputs, false, &call->outputs));
-    GSC__TRY(check_grads(checker, &args, raster, out));
-    GSC__TRY(check_loss(checker, &args, raster, out));
-    GSC__TRY(check_groups(checker, &args, raster, out));
-    GSC__TRY(check_buffers(checker, args.buffers, &call->buffers));
+    GSC__TRY(check_raster(call, &args, raster));
+    GSC__TRY(gsc__raster_outputs_args(call, raster, args.outputs, false, &raster_call->outputs));
+    GSC__TRY(check_grads(call, &args, raster, out));
+    GSC__TRY(check_loss(call, &args, raster, out));
+    GSC__TRY(check_groups(call, &args, raster, out));
+    if (args.buffers)
+        GSC__TRY(gsc__raster_buffers_args(call, args.buffers, NULL, &raster_call->buffers));
     if (!args.info) return GSC_OK;
-    return gsc__args_check_result(checker->function, "info", args.info,
+    return gsc__args_check_result(call->function, "info", args.info,
                                   GSC__SIZE_THROUGH(gsc_raster_info, visible));
 }

@@ -12,8 +12,8 @@ typedef struct gsc__train {
     bool all_rows;
 } gsc__train;
 
-/* In the call color and buffers are NULL where not given; the buffers' sizes are not checked. */
-gsc_status gsc__train_args(const gsc__checker *checker, const gsc_train_args *theirs,
-                           gsc__raster_call *call, gsc__train *out);
+/* Fills in the call's raster, outputs and buffers, too.  Color and buffers are NULL where not given;
+ * nothing checks the buffers' sizes. */
+gsc_status gsc__train_args(gsc__raster_call *call, const gsc_train_args *theirs, gsc__train *out);
 
 #endif

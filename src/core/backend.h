@@ -6,6 +6,7 @@
 #define GSC_BACKEND_H
 
 #include "core/call.h"
+#include "core/limits.h"
 #include "math/real.h"
 
 #include <stdbool.h>
@@ -68,32 +69,6 @@ typedef struct gsc__raster_outputs {
 static inline bool gsc__wants_statistics(const gsc__raster_outputs *out) {
     return out->touched || out->weight_sum || out->weight_count || out->weight_blend ||
            out->weight_distance;
-}
-
-/* What two calls must have in common for one to use the other's state; own: the backend's
- * part of it, magic number first.  FNV-1a by words; the shift brings high bits back down. */
-static inline uint64_t gsc__layout_hash(const gsc__raster *raster, const uint64_t own[4]) {
-    const uint32_t meaning = GSC_RASTER_ANTIALIAS | GSC_RASTER_COMPAT_3DGS | GSC_RASTER_LOG_SCALES |
-                             GSC_RASTER_LOGIT_OPACITIES | GSC_RASTER_FORWARD_ONLY;
-    const uint64_t values[] = {own[0],
-                               own[1],
-                               own[2],
-                               own[3],
-                               raster->flags & meaning,
-                               (uint64_t)raster->width,
-                               (uint64_t)raster->height,
-                               (uint64_t)raster->channels,
-                               (uint64_t)raster->cameras,
-                               (uint64_t)raster->gaussians,
-                               (uint64_t)raster->sh_degree,
-                               (raster->sh || raster->sh_dc) ? 1u : 0u,
-                               raster->covariances ? 1u : 0u};
-    uint64_t hash = UINT64_C(14695981039346656037);
-    for (size_t i = 0; i < sizeof values / sizeof *values; ++i) {
-        hash = (hash ^ values[i]) * UINT64_C(0x9e3779b97f4a7c15);
-        hash ^= hash >> 32;
-    }
-    return hash;
 }
 
 /* data NULL and bytes 0 where a buffer was not given (scratch never is NULL). */
@@ -165,8 +140,8 @@ typedef struct gsc__image {
 } gsc__image;
 
 typedef struct gsc__window {
-    int32_t size;         /* odd */
-    gsc_real weights[33]; /* normalised Gaussian */
+    int32_t size;                      /* odd */
+    gsc_real weights[GSC__MAX_WINDOW]; /* normalised Gaussian */
 } gsc__window;
 
 typedef struct gsc__ssim {
@@ -207,11 +182,9 @@ typedef struct gsc__adam {
 /* One table per backend. */
 typedef struct gsc__backend {
     const char *name;
+    int32_t max_side;                         /* pixels of a side of an image to rasterize */
     gsc_status (*open)(gsc_context *context); /* sets context->device_data */
     void (*close)(gsc_context *context);
-    /* Forward is done with its scratch before it writes to color, but for bands and for
-     * statistics. */
-    bool writes_color_last;
     /* Memory of the device for contexts without an allocator; NULL: host memory. */
     void *(*alloc)(gsc_context *context, size_t bytes, void *stream);
     void (*free)(gsc_context *context, void *data, void *stream);
@@ -220,6 +193,10 @@ typedef struct gsc__backend {
     gsc_status (*raster_sizes)(const gsc__raster_call *call, gsc_raster_info *info);
     /* Intersections that each of info's frames has capacity for; with raster_project_blend only. */
     int64_t (*raster_largest_frame)(const gsc__raster *raster, const gsc_raster_info *info);
+    /* Memory of the outputs that is forward's scratch until the frame of info is written there;
+     * NULL if there is too little.  The function may be NULL. */
+    void *(*raster_lend_scratch)(const gsc__raster_call *call, const gsc_raster_info *info,
+                                 size_t *bytes);
     /* info NULL: do not wait. */
     gsc_status (*raster_project)(const gsc__raster_call *call, gsc_raster_info *info);
     gsc_status (*raster_blend)(const gsc__raster_call *call, const gsc_raster_info *info,

@@ -121,7 +121,7 @@ gsc_status gsc_context_limits(const gsc_context *context, gsc_limits *limits) {
         return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: context is NULL", function);
     }
     GSC__TRY(gsc__args_check_result(function, "limits", limits,
-                                    GSC__SIZE_THROUGH(gsc_limits, reserved)));
+                                    GSC__SIZE_THROUGH(gsc_limits, max_side)));
     const gsc_limits ours = {
         .max_gaussians = GSC__MAX_GAUSSIANS,
         .max_intersections = GSC__MAX_INTERSECTIONS,
@@ -130,6 +130,7 @@ gsc_status gsc_context_limits(const gsc_context *context, gsc_limits *limits) {
         .max_channels = GSC__MAX_CHANNELS,
         .max_sh_degree = GSC__MAX_SH_DEGREE,
         .max_knn_k = GSC__MAX_KNN_K,
+        .max_side = context->backend->max_side,
     };
     gsc__args_return(limits, &ours, sizeof ours);
     return GSC_OK;
@@ -157,20 +158,19 @@ void *gsc__context_try_alloc(gsc_context *context, size_t bytes, void *stream) {
     return NULL;
 }
 
-gsc_status gsc__context_alloc(gsc_context *context, size_t bytes, const char *what, void *stream,
-                              void **data) {
+gsc_status gsc__context_alloc(const gsc__call *call, const char *what, size_t bytes, void **data) {
     *data = NULL;
     if (bytes == 0) return GSC_OK;
-    void *block = raw_alloc(context, bytes, stream);
+    void *block = raw_alloc(call->context, bytes, call->stream);
     if (!block) {
-        return gsc__fail(GSC_ERROR_OUT_OF_MEMORY, "%s: out of memory, %zu bytes were wanted", what,
-                         bytes);
+        return gsc__fail(GSC_ERROR_OUT_OF_MEMORY, "%s: %s: out of memory, %zu bytes were wanted",
+                         call->function, what, bytes);
     }
     if (!is_aligned(block)) {
-        gsc__context_release(context, block, bytes, stream);
-        return gsc__fail(GSC_ERROR_LAYOUT,
-                         "%s: allocator gave memory at 0x%llx, expected a multiple of %d", what,
-                         (unsigned long long)(uintptr_t)block, GSC__BUFFER_ALIGNMENT);
+        gsc__context_release(call->context, block, bytes, call->stream);
+        return gsc__fail(
+            GSC_ERROR_LAYOUT, "%s: %s: allocator gave memory at 0x%llx, expected a multiple of %d",
+            call->function, what, (unsigned long long)(uintptr_t)block, GSC__BUFFER_ALIGNMENT);
     }
     *data = block;
     return GSC_OK;

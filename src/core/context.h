@@ -24,8 +24,7 @@ struct gsc_context {
 /* Memory on the context's device, 256-byte aligned, from the caller's allocator or
  * the backend's own.  `what` names it in the error message.  Sets *data to NULL on
  * failure; bytes 0 gives NULL and success. */
-gsc_status gsc__context_alloc(gsc_context *context, size_t bytes, const char *what, void *stream,
-                              void **data);
+gsc_status gsc__context_alloc(const gsc__call *call, const char *what, size_t bytes, void **data);
 /* The same without a message: NULL if there is no memory. */
 void *gsc__context_try_alloc(gsc_context *context, size_t bytes, void *stream);
 void gsc__context_release(gsc_context *context, void *data, size_t bytes, void *stream);

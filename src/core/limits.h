@@ -15,6 +15,8 @@
 #define GSC__MAX_PIXELS INT64_C(2147483647)
 /* 65535 tiles of 16 pixels. */
 #define GSC__MAX_SIDE 1048560
+/* Of an image that CUDA rasterizes: pixel numbers take 16 bits of a record. */
+#define GSC__MAX_CUDA_SIDE 65536
 /* A grid dimension of CUDA. */
 #define GSC__MAX_CAMERAS 65535
 #define GSC__MAX_CHANNELS 512
@@ -23,6 +25,7 @@
 #define GSC__MAX_SH_DEGREE 4
 #define GSC__MAX_KNN_K 256
 #define GSC__MAX_WINDOW 33
+#define GSC__MAX_ADAM_GROUPS 65536
 #define GSC__MAX_CPU_THREADS 1024
 
 /* Descriptors larger than this are not descriptors. */

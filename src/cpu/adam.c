@@ -115,9 +115,10 @@ static void step_blocks(void *arg, int64_t begin, int64_t end, int thread) {
 
 static gsc_status gsc__cpu_adam_step(const gsc__call *call, const gsc__adam *adam) {
     const int32_t count = adam->count;
-    const size_t bytes = ((size_t)count + 1) * sizeof(int64_t);
+    gsc__workspace workspace = {.call = *call};
     void *memory;
-    GSC__TRY(gsc__context_alloc(call->context, bytes, call->function, call->stream, &memory));
+    GSC__TRY(
+        gsc__workspace_take(&workspace, "scratch", ((size_t)count + 1) * sizeof(int64_t), &memory));
     adam_task task = {adam, memory};
     task.first_block[0] = 0;
     for (int32_t i = 0; i < count; ++i) {
@@ -125,6 +126,6 @@ static gsc_status gsc__cpu_adam_step(const gsc__call *call, const gsc__adam *ada
         task.first_block[i + 1] = task.first_block[i] + (elements + ADAM_BLOCK - 1) / ADAM_BLOCK;
     }
     gsc__parallel_for(gsc__cpu_pool(call->context), task.first_block[count], 1, step_blocks, &task);
-    gsc__context_release(call->context, memory, bytes, call->stream);
+    gsc__workspace_release(&workspace);
     return GSC_OK;
 }

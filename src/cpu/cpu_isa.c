@@ -46,6 +46,7 @@ static void close_context(gsc_context *context) {
 extern const gsc__backend GSC__ISA_NAME(gsc__cpu_backend);
 const gsc__backend GSC__ISA_NAME(gsc__cpu_backend) = {
     .name = TEXT(GSC_ISA),
+    .max_side = GSC__MAX_SIDE,
     .open = open_context,
     .close = close_context,
     .raster_sizes = gsc__cpu_raster_sizes,

@@ -60,9 +60,10 @@ static gsc_status weight_sums(const gsc__call *call, const gsc__image_loss *loss
     mask_task task = {
         .loss = loss, .blocks = (loss->height + MASK_ROWS - 1) / MASK_ROWS, .border = border};
     const int64_t count = loss->batch * task.blocks;
-    const size_t bytes = (size_t)count * 2 * sizeof(double);
+    gsc__workspace workspace = {.call = *call};
     void *memory;
-    GSC__TRY(gsc__context_alloc(call->context, bytes, call->function, call->stream, &memory));
+    GSC__TRY(
+        gsc__workspace_take(&workspace, "scratch", (size_t)count * 2 * sizeof(double), &memory));
     task.sums = (double *)memory;
     gsc__parallel_for(gsc__cpu_pool(call->context), count, 1, sum_mask_rows, &task);
     *pixels = *windows = 0;
@@ -70,7 +71,7 @@ static gsc_status weight_sums(const gsc__call *call, const gsc__image_loss *loss
         *pixels += task.sums[2 * i] * loss->channels;
         *windows += task.sums[2 * i + 1] * loss->channels;
     }
-    gsc__context_release(call->context, memory, bytes, call->stream);
+    gsc__workspace_release(&workspace);
     return GSC_OK;
 }
 

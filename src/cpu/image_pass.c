@@ -357,13 +357,14 @@ static gsc_status gsc__image_pass_run(const gsc__call *call, gsc__image_pass *pa
     const size_t sums = gsc__carve_at(&carver, (size_t)tiles * GSC__SUM_COUNT, sizeof *task.sums);
     const size_t scratch =
         gsc__carve_at(&carver, (size_t)gsc__pool_threads(pool), task.scratch_bytes);
+    gsc__workspace workspace = {.call = *call};
     void *memory;
-    GSC__TRY(gsc__context_alloc(call->context, carver.at, call->function, call->stream, &memory));
+    GSC__TRY(gsc__workspace_take(&workspace, "scratch", carver.at, &memory));
     task.sums = (double *)(void *)((unsigned char *)memory + sums);
     task.scratch = (unsigned char *)memory + scratch;
     gsc__parallel_for(pool, tiles, 1, run_tiles, &task);
     for (int64_t i = 0; i < tiles; ++i)
         for (int k = 0; k < GSC__SUM_COUNT; ++k) pass->sums[k] += task.sums[i * GSC__SUM_COUNT + k];
-    gsc__context_release(call->context, memory, carver.at, call->stream);
+    gsc__workspace_release(&workspace);
     return GSC_OK;
 }

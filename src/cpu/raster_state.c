@@ -2,6 +2,7 @@
 
 #include "core/carve.h"
 #include "core/error.h"
+#include "core/layout.h"
 
 #include <string.h>
 

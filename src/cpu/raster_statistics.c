@@ -27,8 +27,7 @@ static gsc_status gsc__statistics_open(const gsc__call *call, const gsc__frame *
                                        int64_t capacity, gsc__statistics *statistics) {
     if (capacity > frame->header->intersections) capacity = frame->header->intersections;
     statistics->bytes = carve_statistics(frame, (size_t)capacity, NULL, statistics);
-    GSC__TRY(gsc__context_alloc(call->context, statistics->bytes, call->function, call->stream,
-                                &statistics->block));
+    GSC__TRY(gsc__context_alloc(call, "statistics", statistics->bytes, &statistics->block));
     (void)carve_statistics(frame, (size_t)capacity, statistics->block, statistics);
     return GSC_OK;
 }

@@ -220,13 +220,14 @@ static gsc_status adam_step(const gsc__call *call, const gsc__adam *adam) {
 
 const gsc__backend gsc__gpu_backend = {
     .name = "cuda",
+    .max_side = GSC__MAX_CUDA_SIDE,
     .open = open_context,
     .close = close_context,
-    .writes_color_last = true,
     .alloc = alloc_memory,
     .free = free_memory,
     .raster_sizes = gsc__gpu_raster_sizes,
     .raster_largest_frame = gsc__gpu_raster_largest_frame,
+    .raster_lend_scratch = gsc__gpu_lend_scratch,
     .raster_project = raster_project,
     .raster_blend = raster_blend,
     .raster_project_blend = raster_project_blend,

@@ -3,6 +3,7 @@
 #define GSC_GPU_GPU_H
 
 #include "core/context.h"
+#include "core/workspace.h"
 #include "device.h"
 #include "images.h"
 #include "kernel_list.h"
@@ -27,6 +28,8 @@ extern const gsc__backend gsc__gpu_backend;
 /* The operations: the device's context is current while they run. */
 gsc_status gsc__gpu_raster_sizes(const gsc__raster_call *call, gsc_raster_info *info);
 int64_t gsc__gpu_raster_largest_frame(const gsc__raster *raster, const gsc_raster_info *info);
+void *gsc__gpu_lend_scratch(const gsc__raster_call *call, const gsc_raster_info *info,
+                            size_t *bytes);
 gsc_status gsc__gpu_raster_project(const gsc__raster_call *call, gsc_raster_info *info);
 gsc_status gsc__gpu_raster_blend(const gsc__raster_call *call, const gsc_raster_info *info,
                                  int64_t *overflow);

@@ -96,12 +96,12 @@ static gsc_status run_loss(const gsc__image_loss *loss, gsc__gpu_image_pass *pas
 gsc_status gsc__gpu_image_loss(const gsc__call *call, const gsc__image_loss *loss) {
     gsc__gpu_image_pass pass = loss_pass(call, loss);
     loss_scratch scratch = {0};
+    gsc__workspace workspace = {.call = *call};
     void *memory;
     GSC__TRY(count_blocks(&pass, &scratch));
-    const size_t bytes = carve_scratch(NULL, &scratch);
-    GSC__TRY(gsc__context_alloc(call->context, bytes, call->function, call->stream, &memory));
+    GSC__TRY(gsc__workspace_take(&workspace, "scratch", carve_scratch(NULL, &scratch), &memory));
     carve_scratch(memory, &scratch);
     gsc_status status = run_loss(loss, &pass, &scratch);
-    gsc__context_release(call->context, memory, bytes, call->stream);
+    gsc__workspace_release(&workspace);
     return status;
 }

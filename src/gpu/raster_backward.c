@@ -104,18 +104,16 @@ static gsc_status sum_pixels(gsc__gpu_pass *pass, const gsc__gpu_sums *sums) {
 
 /* Makes the lists again, with work space behind the sums if it fits there. */
 static gsc_status sum_pixels_of_new_lists(gsc__gpu_pass *pass, const gsc__gpu_sums *sums) {
-    const gsc__call *call = pass->call;
+    gsc__workspace workspace = {.call = *pass->call};
     const size_t needed = gsc__gpu_lists_scratch_bytes(&pass->layout, pass->lists.capacity);
-    void *own = NULL, *scratch = (unsigned char *)pass->buffers->scratch + sums->bytes;
-    if (needed > pass->buffers->scratch_bytes - sums->bytes) {
-        GSC__TRY(gsc__context_alloc(call->context, needed, call->function, call->stream, &own));
-        scratch = own;
-    }
+    void *scratch = (unsigned char *)pass->buffers->scratch + sums->bytes;
+    if (needed > pass->buffers->scratch_bytes - sums->bytes)
+        GSC__TRY(gsc__workspace_take(&workspace, "lists of bands", needed, &scratch));
     gsc__gpu_lists_work_space(pass, scratch);
     const gsc_k_plan_bands plan = gsc__gpu_plan_args(pass, NULL);
     gsc_status status = gsc__gpu_lists_plan(pass, &plan, false);
     if (status == GSC_OK) status = sum_pixels(pass, sums);
-    gsc__context_release(call->context, own, needed, call->stream);
+    gsc__workspace_release(&workspace);
     return status;
 }
 

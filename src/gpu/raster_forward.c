@@ -3,18 +3,11 @@
 #include "sums.h"
 #include "tile_lists.h"
 
-#define SIDE_MAX 65536 /* pixel numbers take 16 bits of a record */
-
 /* --------------------------------------------------------------------- sizes */
 
 gsc_status gsc__gpu_raster_sizes(const gsc__raster_call *call, gsc_raster_info *info) {
     const gsc__raster *raster = &call->raster;
     gsc__gpu_layout layout;
-    if (raster->width > SIDE_MAX || raster->height > SIDE_MAX)
-        return gsc__fail(
-            GSC_ERROR_UNSUPPORTED,
-            "%s: width x height is %d x %d, expected sides of at most %d on a CUDA device",
-            call->call.function, raster->width, raster->height, SIDE_MAX);
     gsc__gpu_layout_plan(raster, info->visible, &layout);
     info->layout = layout.hash;
     info->state_bytes = layout.bytes;
@@ -220,16 +213,14 @@ static gsc_status blend_bands(gsc__gpu_pass *pass, void *statistics, gsc_k_blend
 /* The sums stand in the scratch, which is free once the lists of a single round are made and
  * large enough as a rule, else in memory of their own. */
 static gsc_status blend_with_statistics(gsc__gpu_pass *pass, gsc_k_blend *blend) {
-    const gsc__call *call = pass->call;
+    gsc__workspace workspace = {.call = *pass->call};
     const size_t bytes = gsc__gpu_statistics_bytes(&pass->layout);
-    void *own = NULL, *memory = pass->buffers->scratch;
-    if (pass->lists.rounds > 1 || bytes > pass->buffers->scratch_bytes) {
-        GSC__TRY(gsc__context_alloc(call->context, bytes, call->function, call->stream, &own));
-        memory = own;
-    }
+    void *memory = pass->buffers->scratch;
+    if (pass->lists.rounds > 1 || bytes > pass->buffers->scratch_bytes)
+        GSC__TRY(gsc__workspace_take(&workspace, "statistics", bytes, &memory));
     gsc_status status = blend_bands(pass, memory, blend);
     if (status == GSC_OK) status = gsc__gpu_statistics_finish(pass, blend);
-    gsc__context_release(call->context, own, bytes, call->stream);
+    gsc__workspace_release(&workspace);
     return status;
 }
 

@@ -20,6 +20,7 @@ static gsc__gpu_image_pass ssim_pass(const gsc__call *call, const gsc__ssim *ssi
 
 gsc_status gsc__gpu_ssim_forward(const gsc__call *call, const gsc__ssim *ssim) {
     gsc__gpu_image_pass pass = ssim_pass(call, ssim);
+    gsc__workspace workspace = {.call = *call};
     uint32_t blocks;
     void *memory;
     if (!ssim->map && !ssim->mean) return GSC_OK;
@@ -28,13 +29,13 @@ gsc_status gsc__gpu_ssim_forward(const gsc__call *call, const gsc__ssim *ssim) {
 
     GSC__TRY(gsc__gpu_image_pass_blocks(&pass, &blocks));
     const size_t bytes = (size_t)blocks * GSC__IMAGE_SUMS * sizeof *pass.sums;
-    GSC__TRY(gsc__context_alloc(call->context, bytes, call->function, call->stream, &memory));
+    GSC__TRY(gsc__workspace_take(&workspace, "scratch", bytes, &memory));
     pass.sums = memory;
     gsc_status status = gsc__gpu_image_pass_run(&pass);
     const gsc_k_image_total total = {
         .sums = pass.sums, .blocks = blocks, .shares = pass.shares, .mean = ssim->mean};
     if (status == GSC_OK) status = LAUNCH(image_total, call, 1, total);
-    gsc__context_release(call->context, memory, bytes, call->stream);
+    gsc__workspace_release(&workspace);
     return status;
 }
 

@@ -168,6 +168,7 @@ static inline gsc_status adam_step(const gsc__call *call, const gsc__adam *adam)
 
 static const gsc__backend mock_backend = {
     .name = "mock",
+    .max_side = GSC__MAX_SIDE,
     .open = open_nothing,
     .close = close_nothing,
     .raster_sizes = sizes,

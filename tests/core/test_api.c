@@ -69,7 +69,8 @@ static void scratch_comes_from_the_allocator(void **state) {
 
     heap.largest = 600;
     expect_failure(gsc_raster_blend(&context, &args, &buffers, &outputs, &info, NULL, NULL),
-                   GSC_ERROR_OUT_OF_MEMORY, "raster_blend: out of memory, 700 bytes were wanted");
+                   GSC_ERROR_OUT_OF_MEMORY,
+                   "raster_blend: scratch: out of memory, 700 bytes were wanted");
 }
 
 static void buffers_too_small(void **state) {

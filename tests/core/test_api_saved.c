@@ -110,7 +110,7 @@ static void saved_must_fit(void **state) {
     expect_ok(gsc_rasterize(&context, &args, &outputs, &saved, NULL));
     gsc_context other = context;
     expect_failure(gsc_rasterize_backward(&other, &args, saved, &grads, NULL), GSC_ERROR_STATE,
-                   "rasterize_backward: saved is of another context");
+                   "rasterize_backward: saved belongs to another context");
     args.width = 8;
     VIEW(&color, 3, 4, 8);
     assert_int_equal(gsc_rasterize_backward(&context, &args, saved, &grads, NULL), GSC_ERROR_STATE);

@@ -152,19 +152,23 @@ static void heap_free(void *user, void *data, size_t bytes, DLDevice device, voi
     gsc__aligned_free(data);
 }
 
+static gsc__call call_on(gsc_context *on) {
+    return (gsc__call){.function = "knn", .context = on};
+}
+
 static void own_memory_is_aligned(void **state) {
     (void)state;
     void *data = &data;
     create();
-    expect_ok(gsc__context_alloc(context, 0, "nothing", NULL, &data));
+    const gsc__call call = call_on(context);
+    expect_ok(gsc__context_alloc(&call, "nothing", 0, &data));
     assert_null(data);
-    expect_ok(gsc__context_alloc(context, 1000, "something", NULL, &data));
+    expect_ok(gsc__context_alloc(&call, "something", 1000, &data));
     assert_int_equal((uintptr_t)data % 256, 0);
     memset(data, 1, 1000);
     gsc__context_release(context, data, 1000, NULL);
     gsc__context_release(context, NULL, 0, NULL);
-    expect_failure(gsc__context_alloc(context, SIZE_MAX / 2, "knn: tree", NULL, &data),
-                   GSC_ERROR_OUT_OF_MEMORY,
+    expect_failure(gsc__context_alloc(&call, "tree", SIZE_MAX / 2, &data), GSC_ERROR_OUT_OF_MEMORY,
                    "knn: tree: out of memory, 9223372036854775807 bytes were wanted");
     assert_null(data);
     gsc_context_free(context);
@@ -177,16 +181,17 @@ static void the_callers_allocator_is_used(void **state) {
     void *data;
     desc.allocator = &allocator;
     create();
+    const gsc__call call = call_on(context);
     memset(&allocator, 0, sizeof allocator); /* it was copied */
-    expect_ok(gsc__context_alloc(context, 1000, "something", NULL, &data));
+    expect_ok(gsc__context_alloc(&call, "something", 1000, &data));
     assert_int_equal(h.blocks, 1);
     assert_int_equal(h.bytes, 1000);
     gsc__context_release(context, data, 1000, NULL);
     assert_int_equal(h.blocks, 0);
     assert_int_equal(h.bytes, 0);
     h.refuse = 1;
-    expect_failure(gsc__context_alloc(context, 5, "x", NULL, &data), GSC_ERROR_OUT_OF_MEMORY,
-                   "x: out of memory, 5 bytes were wanted");
+    expect_failure(gsc__context_alloc(&call, "x", 5, &data), GSC_ERROR_OUT_OF_MEMORY,
+                   "knn: x: out of memory, 5 bytes were wanted");
     gsc_context_free(context);
 }
 
@@ -264,7 +269,7 @@ static void limits(void **state) {
     assert_int_equal(newer.known.max_channels, 512);
     assert_int_equal(newer.known.max_sh_degree, 4);
     assert_int_equal(newer.known.max_knn_k, 256);
-    assert_int_equal(newer.known.reserved, 0);
+    assert_int_equal(newer.known.max_side, 1048560);
     assert_int_equal(newer.later, 0);
     newer.known.struct_size = 8;
     assert_int_equal(gsc_context_limits(context, &newer.known), GSC_ERROR_ABI);

@@ -84,6 +84,7 @@ static void report_of_the_cpu(void **state) {
     const cJSON *limits = cJSON_GetObjectItemCaseSensitive(report, "limits");
     assert_true(number_of(limits, "max_gaussians") == 2147418112);
     assert_true(number_of(limits, "max_knn_k") == 256);
+    assert_true(number_of(limits, "max_side") == 1048560);
     cJSON_Delete(report);
     free(text);
 }

@@ -35,10 +35,11 @@ static void memory_is_the_frameworks(void **state) {
     enum { BLOCKS = 50 };
     void *blocks[BLOCKS];
     gsc_context *created = create(framework_allocate);
+    const gsc__call call = {.function = "knn", .context = created};
     (void)state;
     for (int i = 0; i < BLOCKS; ++i) {
         const size_t bytes = 100 + (size_t)i;
-        expect_ok(gsc__context_alloc(created, bytes, "a block", NULL, &blocks[i]));
+        expect_ok(gsc__context_alloc(&call, "a block", bytes, &blocks[i]));
         memset(blocks[i], i, bytes);
         assert_int_equal(framework.tensors, i + 1);
         assert_int_equal(framework.device.device_type, kDLCPU);
@@ -69,25 +70,26 @@ static void without_a_framework_memory_is_the_librarys(void **state) {
     gsc_context *created = create(NULL);
     void *block;
     (void)state;
-    expect_ok(gsc__context_alloc(created, 100, "a block", NULL, &block));
+    const gsc__call call = {.function = "knn", .context = created};
+    expect_ok(gsc__context_alloc(&call, "a block", 100, &block));
     assert_int_equal(framework.tensors, 0);
     gsc__context_release(created, block, 100, NULL);
     gsc_context_free(created);
 }
 
 static void without_memory_nothing_is_kept(void **state) {
+    const gsc__call call = {.function = "knn", .context = &context};
     void *block;
     (void)state;
     framework.fail_from = 1;
-    expect_failure(gsc__context_alloc(&context, 100, "knn: tree", NULL, &block),
-                   GSC_ERROR_OUT_OF_MEMORY, "knn: tree: out of memory, 100 bytes were wanted");
+    expect_failure(gsc__context_alloc(&call, "tree", 100, &block), GSC_ERROR_OUT_OF_MEMORY,
+                   "knn: tree: out of memory, 100 bytes were wanted");
     assert_int_equal(framework.errors, 1);
     assert_null(gsc__context_try_alloc(&context, SIZE_MAX, NULL));
     assert_int_equal(framework.errors, 1);
     framework.fail_from = 0;
     framework.misalign = 64;
-    assert_int_equal(gsc__context_alloc(&context, 100, "knn: tree", NULL, &block),
-                     GSC_ERROR_LAYOUT);
+    assert_int_equal(gsc__context_alloc(&call, "tree", 100, &block), GSC_ERROR_LAYOUT);
     assert_int_equal(framework.tensors, 0);
 }
 

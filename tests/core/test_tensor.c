@@ -2,11 +2,28 @@
 
 #include "views.h"
 
-static const gsc__checker cpu = {.function = "f", .device = {kDLCPU, 0}};
-static const gsc__checker cuda = {.function = "f", .device = {kDLCUDA, 1}};
+#include "core/context.h"
 
-static gsc_status dense(const gsc__checker *checker, const view *v, gsc__shape shape, void **data) {
-    return gsc__tensor_dense(checker, "x", &v->tensor, GSC__REAL, &shape, 1, NULL, data);
+static gsc_context cpu_context = {.device = {kDLCPU, 0}};
+static gsc_context cuda_context = {.device = {kDLCUDA, 1}};
+static const gsc__call cpu = {.function = "f", .context = &cpu_context};
+static const gsc__call cuda = {.function = "f", .context = &cuda_context};
+
+static gsc_status dense(const gsc__call *call, const view *v, gsc__shape shape, void **data) {
+    gsc__tensor tensor = {.name = "x", .given = &v->tensor, .shapes = {shape}};
+    gsc_status status = gsc__tensor_check(call, &tensor);
+    *data = tensor.data;
+    return status;
+}
+
+/* Only dtype and shape. */
+static gsc_status typed(const view *v, uint32_t dtypes) {
+    gsc__tensor tensor = {.name = "x",
+                          .given = &v->tensor,
+                          .dtypes = dtypes,
+                          .shapes = {gsc__shape2(2, 3)},
+                          .shape_only = true};
+    return gsc__tensor_check(&cpu, &tensor);
 }
 
 static gsc_status dense_2x3(const view *v) {
@@ -99,15 +116,21 @@ static void leading_one_may_be_dropped(void **state) {
 
 static void first_shape_that_fits_is_told(void **state) {
     (void)state;
-    const gsc__shape shapes[] = {gsc__shape1(5), gsc__shape2(5, 1)};
-    int32_t which = -1;
     view v;
+    gsc__tensor tensor = {.name = "x",
+                          .given = &v.tensor,
+                          .shapes = {gsc__shape1(5), gsc__shape2(5, 1)},
+                          .choices = 2,
+                          .shape_only = true};
+    VIEW(&v, 5);
+    expect_ok(gsc__tensor_check(&cpu, &tensor));
+    assert_int_equal(tensor.which, 0);
     VIEW(&v, 5, 1);
-    expect_ok(gsc__tensor_shape(&cpu, "x", &v.tensor, GSC__REAL, shapes, 2, &which));
-    assert_int_equal(which, 1);
+    expect_ok(gsc__tensor_check(&cpu, &tensor));
+    assert_int_equal(tensor.which, 1);
     VIEW(&v, 5, 2);
-    expect_failure(gsc__tensor_shape(&cpu, "x", &v.tensor, GSC__REAL, shapes, 2, &which),
-                   GSC_ERROR_SHAPE, "f: x is [5, 2], expected [5] or [5, 1]");
+    expect_failure(gsc__tensor_check(&cpu, &tensor), GSC_ERROR_SHAPE,
+                   "f: x is [5, 2], expected [5] or [5, 1]");
 }
 
 static void wrong_types(void **state) {
@@ -136,23 +159,21 @@ static void wrong_types(void **state) {
         snprintf(message, sizeof message, "f: x is %s, expected %s", cases[i].name, REAL_NAME);
         expect_failure(dense_2x3(&v), GSC_ERROR_DTYPE, message);
     }
-    const gsc__shape shape = gsc__shape2(2, 3);
     view v;
     VIEW(&v, 2, 3);
     view_dtype(&v, kDLInt, 16);
-    expect_failure(gsc__tensor_shape(&cpu, "x", &v.tensor, GSC__BOOL | GSC__UINT8 | GSC__INT32,
-                                     &shape, 1, NULL),
-                   GSC_ERROR_DTYPE, "f: x is int16, expected int32 or uint8 or bool");
+    expect_failure(typed(&v, GSC__BOOL | GSC__UINT8 | GSC__INT32), GSC_ERROR_DTYPE,
+                   "f: x is int16, expected int32 or uint8 or bool");
     view_dtype(&v, kDLUInt, 8);
-    expect_ok(gsc__tensor_shape(&cpu, "x", &v.tensor, GSC__BOOL | GSC__UINT8, &shape, 1, NULL));
+    expect_ok(typed(&v, GSC__BOOL | GSC__UINT8));
     view_dtype(&v, kDLInt, 64);
-    expect_ok(gsc__tensor_shape(&cpu, "x", &v.tensor, GSC__INT64, &shape, 1, NULL));
+    expect_ok(typed(&v, GSC__INT64));
 }
 
 static void devices(void **state) {
     (void)state;
     static const struct {
-        const gsc__checker *checker;
+        const gsc__call *call;
         int32_t type, id;
         const char *message; /* NULL: accepted */
     } cases[] = {
@@ -175,7 +196,7 @@ static void devices(void **state) {
         void *data;
         VIEW(&v, 3);
         view_device(&v, cases[i].type, cases[i].id);
-        gsc_status status = dense(cases[i].checker, &v, gsc__shape1(3), &data);
+        gsc_status status = dense(cases[i].call, &v, gsc__shape1(3), &data);
         if (cases[i].message) {
             expect_failure(status, GSC_ERROR_DEVICE, cases[i].message);
         } else {
@@ -184,18 +205,19 @@ static void devices(void **state) {
     }
 }
 
-static void camera_tensors_may_be_on_the_host(void **state) {
+static void some_tensors_may_be_on_the_host(void **state) {
     (void)state;
-    const gsc_real *data;
     view v;
+    gsc__tensor tensor = {
+        .name = "x", .given = &v.tensor, .shapes = {gsc__shape1(3)}, .host_too = true};
     VIEW(&v, 3);
-    expect_ok(gsc__camera_in(&cuda, "x", &v.tensor, gsc__shape1(3), &data));
+    expect_ok(gsc__tensor_check(&cuda, &tensor));
     view_device(&v, kDLCUDAHost, 0);
-    expect_ok(gsc__camera_in(&cuda, "x", &v.tensor, gsc__shape1(3), &data));
+    expect_ok(gsc__tensor_check(&cuda, &tensor));
     view_device(&v, kDLCUDA, 1);
-    expect_ok(gsc__camera_in(&cuda, "x", &v.tensor, gsc__shape1(3), &data));
+    expect_ok(gsc__tensor_check(&cuda, &tensor));
     view_device(&v, kDLCUDA, 2);
-    expect_failure(gsc__camera_in(&cuda, "x", &v.tensor, gsc__shape1(3), &data), GSC_ERROR_DEVICE,
+    expect_failure(gsc__tensor_check(&cuda, &tensor), GSC_ERROR_DEVICE,
                    "f: x is on cuda:2, expected cuda:1");
 }
 
@@ -224,7 +246,7 @@ int main(void) {
         cmocka_unit_test(first_shape_that_fits_is_told),
         cmocka_unit_test(wrong_types),
         cmocka_unit_test(devices),
-        cmocka_unit_test(camera_tensors_may_be_on_the_host),
+        cmocka_unit_test(some_tensors_may_be_on_the_host),
         cmocka_unit_test(scalars),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

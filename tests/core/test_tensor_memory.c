@@ -1,11 +1,16 @@
 /* From a DLTensor to a checked pointer: strides, alignment, sizes. */
 
+#include "core/context.h"
 #include "views.h"
 
-static const gsc__checker cpu = {.function = "f", .device = {kDLCPU, 0}};
+static gsc_context context = {.device = {kDLCPU, 0}};
+static const gsc__call cpu = {.function = "f", .context = &context};
 
-static gsc_status dense(const gsc__checker *checker, const view *v, gsc__shape shape, void **data) {
-    return gsc__tensor_dense(checker, "x", &v->tensor, GSC__REAL, &shape, 1, NULL, data);
+static gsc_status dense(const gsc__call *call, const view *v, gsc__shape shape, void **data) {
+    gsc__tensor tensor = {.name = "x", .given = &v->tensor, .shapes = {shape}};
+    gsc_status status = gsc__tensor_check(call, &tensor);
+    *data = tensor.data;
+    return status;
 }
 
 static gsc_status dense_2x3(const view *v) {
@@ -68,7 +73,7 @@ static void empty_tensors_need_no_data(void **state) {
 
 static void missing_data(void **state) {
     (void)state;
-    gsc__checker shapes_only = cpu;
+    gsc__call shapes_only = cpu;
     shapes_only.shapes_only = true;
     void *data = NULL;
     view v;
@@ -115,9 +120,15 @@ static void sizes_that_overflow(void **state) {
 /* --------------------------------------------------------------- any strides */
 
 static gsc_status strided(const view *v, bool output, int64_t strides[GSC__MAX_DIMS], void **data) {
-    const gsc__shape shape = gsc__shape3(2, 1, 3);
-    return gsc__tensor_strided(&cpu, "x", &v->tensor, GSC__REAL, &shape, 1, NULL, output, data,
-                               strides);
+    gsc__tensor tensor = {.name = "x",
+                          .given = &v->tensor,
+                          .shapes = {gsc__shape3(2, 1, 3)},
+                          .strided = true,
+                          .output = output};
+    gsc_status status = gsc__tensor_check(&cpu, &tensor);
+    memcpy(strides, tensor.strides, sizeof tensor.strides);
+    *data = tensor.data;
+    return status;
 }
 
 static void strided_tensors_give_their_strides(void **state) {

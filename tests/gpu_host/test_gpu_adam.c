@@ -33,7 +33,7 @@ static int32_t groups_of(int64_t rows, const int64_t *sizes, gsc__adam_group *gr
 static gsc_status step(int64_t rows, const int64_t *sizes, const gsc__visible_rows *visible) {
     gsc__adam_group groups[MOST_GROUPS];
     mock->launch_count = 0;
-    const gsc__call call = {"adam_step", context, &scope};
+    const gsc__call call = {.function = "adam_step", .context = context, .stream = &scope};
     const gsc__adam adam = {groups, groups_of(rows, sizes, groups), *visible};
     return gsc__gpu_adam_step(&call, &adam);
 }

@@ -14,6 +14,11 @@ static int close_context(void **state) {
     return 0;
 }
 
+static gsc_status take(gsc_context *from, size_t bytes, void *stream, void **data) {
+    const gsc__call call = {.function = "knn", .context = from, .stream = stream};
+    return gsc__context_alloc(&call, "scratch", bytes, data);
+}
+
 static void reopen(uint32_t flags) {
     close_context(NULL);
     enter_context_with(flags);
@@ -83,7 +88,7 @@ static void streams_are_passed_through(void **state) {
         expect_ok(read_bytes(block, block + 8, 8, streams[i]));
         assert_ptr_equal(mock->stream, streams[i]);
         void *data;
-        expect_ok(gsc__context_alloc(context, 100, "test", streams[i], &data));
+        expect_ok(take(context, 100, streams[i], &data));
         assert_ptr_equal(mock->stream, streams[i]);
         gsc__context_release(context, data, 100, NULL);
         assert_null(mock->stream);
@@ -279,14 +284,13 @@ static void memory(void **state) {
     for (int pools = 0; pools < 2; ++pools) {
         setenv("MOCK_DRIVER_POOLS", pools ? "1" : "0", 1);
         gsc_context *other = mock_context(0, 0);
-        expect_ok(gsc__context_alloc(other, 1000, "knn: scratch", &scope, &data));
+        expect_ok(take(other, 1000, &scope, &data));
         assert_int_equal(mock->async_blocks, pools);
         assert_int_equal(mock->blocks, !pools);
         memset(data, 0, 1000);
         gsc__context_release(other, data, 1000, &scope);
         setenv("MOCK_DRIVER_FAIL", pools ? "cuMemAllocFromPoolAsync=2" : "cuMemAlloc_v2=2", 1);
-        expect_failure(gsc__context_alloc(other, 1000, "knn: scratch", &scope, &data),
-                       GSC_ERROR_OUT_OF_MEMORY,
+        expect_failure(take(other, 1000, &scope, &data), GSC_ERROR_OUT_OF_MEMORY,
                        "knn: scratch: out of memory, 1000 bytes were wanted");
         assert_null(data);
         unsetenv("MOCK_DRIVER_FAIL");
@@ -303,7 +307,7 @@ static void pools(void **state) {
     assert_ptr_not_equal(gsc__gpu_of(context)->pool, gsc__gpu_of(other)->pool);
     for (int device = 0; device < 2; ++device) {
         gsc_context *owner = device ? other : context;
-        expect_ok(gsc__context_alloc(owner, 1000, "test", &scope, &data));
+        expect_ok(take(owner, 1000, &scope, &data));
         assert_int_equal(mock->pool.device, device);
         assert_true(mock->pool.kept == (uint64_t)512 << 20);
         gsc__context_release(owner, data, 1000, &scope);
@@ -329,7 +333,7 @@ static void work_on_a_fresh_thread(void *arg) {
     if (!driver || gsc_context_create(&desc, &own) != GSC_OK) return;
     const gsc__call call = {.function = "test", .context = own};
     const gsc__gpu_rows rows = {device, sizeof device, sizeof device, 1};
-    bool ok = gsc__context_alloc(own, 64, "test", NULL, &data) == GSC_OK;
+    bool ok = take(own, 64, NULL, &data) == GSC_OK;
     if (ok) gsc__context_release(own, data, 64, NULL);
     ok = ok && gsc__gpu_enter("test", &gsc__gpu_of(own)->device, &inside) == GSC_OK;
     for (int i = 0; ok && i < 20; ++i) ok = gsc__gpu_read(&call, host, &rows) == GSC_OK;

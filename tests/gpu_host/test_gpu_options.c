@@ -239,7 +239,7 @@ static void no_memory_is_said(void **unused) {
     ssim.mean = &scalar.tensor;
     setenv("MOCK_DRIVER_FAIL", "cuMemAllocFromPoolAsync=2", 1);
     assert_int_equal(gsc_ssim_forward(context, &ssim, NULL), GSC_ERROR_OUT_OF_MEMORY);
-    assert_non_null(strstr(gsc_last_error(), "ssim_forward: out of memory, "));
+    assert_non_null(strstr(gsc_last_error(), "ssim_forward: scratch: out of memory, "));
     assert_int_equal(gsc_image_loss(context, &loss, NULL), GSC_ERROR_OUT_OF_MEMORY);
     expect_launches("");
 }

@@ -3,10 +3,12 @@
 #include "views.h"
 
 #include "check/adam_args.h"
+#include "core/context.h"
 
 #include <math.h>
 
-static const gsc__checker cpu = {.function = "adam_step", .device = {kDLCPU, 0}};
+static gsc_context context = {.device = {kDLCPU, 0}};
+static const gsc__call cpu = {.function = "adam_step", .context = &context};
 
 /* Two groups, [5, 3] and [5, 2, 4], as a caller of a later version would pass them. */
 typedef struct later_group {

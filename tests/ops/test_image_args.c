@@ -3,10 +3,12 @@
 #include "views.h"
 
 #include "check/image_args.h"
+#include "core/context.h"
 
 #include <math.h>
 
-static const gsc__checker cpu = {.function = "f", .device = {kDLCPU, 0}};
+static gsc_context context = {.device = {kDLCPU, 0}};
+static const gsc__call cpu = {.function = "f", .context = &context};
 
 /* Images of [2, 3, 6, 9]; the outputs lie elsewhere so that places can be told apart. */
 static view image, target, map, mean, grad_map, grad_mean, grad_image, grad_target, mask, loss,

@@ -3,8 +3,10 @@
 #include "views.h"
 
 #include "check/knn_args.h"
+#include "core/context.h"
 
-static const gsc__checker cpu = {.function = "knn", .device = {kDLCPU, 0}};
+static gsc_context context = {.device = {kDLCPU, 0}};
+static const gsc__call cpu = {.function = "knn", .context = &context};
 
 static view points, queries, indices, distances2, mean2, scratch;
 static gsc_knn_args args;

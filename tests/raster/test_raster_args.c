@@ -259,7 +259,8 @@ static void flags_and_struct_size(void **state) {
 /* A CUDA context takes camera tensors from the host, and must know which; managed memory
  * counts as the device's. */
 static void cameras_in_host_memory(void **state) {
-    static const gsc__checker cuda = {.function = "rasterize", .device = {kDLCUDA, 1}};
+    gsc_context device = {.backend = &any_backend, .device = {kDLCUDA, 1}};
+    const gsc__call cuda = {.function = "rasterize", .context = &device};
     static const struct {
         int field;
         size_t flag;

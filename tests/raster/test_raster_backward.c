@@ -1,5 +1,5 @@
 /* What backward writes, and that its bits depend on nothing but the scene.  In float32. */
-#include "api/call.h"
+#include "api/raster_call.h"
 #include "expect.h"
 #include "library.h"
 #include "raster_call.h"
@@ -235,9 +235,8 @@ static void bits_for_any_scratch(void **state) {
         raster_call_open(&call, two, &variety[v], NULL);
         raster_call_expect_backward(&call);
         const uint64_t first = raster_call_hash(&call.grads);
-        gsc__checker checker;
-        expect_ok(gsc__raster_begin(&inner, &checker, "test", two, &call.args, &call.info, NULL));
-        expect_ok(gsc__raster_grads_args(&checker, &inner.raster, &call.grads, &grads));
+        expect_ok(gsc__raster_begin(&inner, "test", two, &call.args, &call.info, NULL));
+        expect_ok(gsc__raster_grads_args(&inner.call, &inner.raster, &call.grads, &grads));
         size_t most = call.info.backward_scratch_bytes, done = 0, refused = 0;
         const DLTensor *scratch = tensors_bytes(&call.set, most);
         gsc__raster_buffers *buffers = &inner.buffers;

@@ -3,8 +3,10 @@
 #include "views.h"
 
 #include "check/raster_args.h"
+#include "core/context.h"
 
-static const gsc__checker cpu = {.function = "f", .device = {kDLCPU, 0}};
+static gsc_context context = {.device = {kDLCPU, 0}};
+static const gsc__call cpu = {.function = "f", .context = &context};
 
 /* Two cameras, five Gaussians, an image of 4 x 7 with 3 channels. */
 static gsc__raster raster;

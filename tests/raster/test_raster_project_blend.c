@@ -73,9 +73,10 @@ static void nothing_is_forecast_where_nothing_waits(void **unused) {
     assert_int_equal(info.intersections, 0);
     assert_int_equal(info.state_bytes, call.info.state_bytes);
     assert_int_equal(project_blend(&info), GSC_ERROR_INVALID_ARGUMENT);
-    assert_string_equal(gsc_last_error(),
-                        "raster_project_blend: info->visible is 0: nothing is expected "
-                        "of the frame, begin with project");
+    assert_string_equal(
+        gsc_last_error(),
+        "raster_project_blend: info->visible is 0, expected what raster_forecast says of the "
+        "frame; begin with raster_project if it says nothing");
 }
 
 static void a_frame_as_expected(void **unused) {

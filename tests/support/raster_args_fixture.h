@@ -5,10 +5,13 @@
 #include "views.h"
 
 #include "check/raster_args.h"
+#include "core/context.h"
 
 enum { CAMERAS = 2, GAUSSIANS = 5, WIDTH = 7, HEIGHT = 4 };
 
-static const gsc__checker cpu = {.function = "rasterize", .device = {kDLCPU, 0}};
+static const gsc__backend any_backend = {.max_side = GSC__MAX_SIDE};
+static gsc_context any_context = {.backend = &any_backend, .device = {kDLCPU, 0}};
+static const gsc__call cpu = {.function = "rasterize", .context = &any_context};
 
 /* Every tensor that the arguments may have; use() gives it to them. */
 enum {

@@ -91,7 +91,7 @@ STRUCTS = {
             "max_channels": 40,
             "max_sh_degree": 44,
             "max_knn_k": 48,
-            "reserved": 52,
+            "max_side": 52,
         },
     ),
     "gsc_raster_args": (

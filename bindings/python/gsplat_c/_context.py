@@ -156,6 +156,4 @@ def limits(device: str = "cpu") -> dict[str, int]:
     with call("limits") as block:
         address = _LIMITS.pack(block, *[0] * (len(_LIMITS.fields) - 1))
         check(lib.gsc_context_limits(context(_device(device)), address))
-        values = dict(zip(_LIMITS.fields[1:], _LIMITS.unpack(block, address)))
-    del values["reserved"]
-    return values
+        return dict(zip(_LIMITS.fields[1:], _LIMITS.unpack(block, address)))

@@ -115,6 +115,7 @@ def test_version_and_reports():
     limits = gsplat_c.limits()
     assert limits["max_channels"] == 512 and limits["max_sh_degree"] == 4
     assert limits["max_knn_k"] == 256
+    assert limits["max_side"] == 1048560
 
 
 def test_absent_device_is_no_device():

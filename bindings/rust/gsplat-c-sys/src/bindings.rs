@@ -202,8 +202,8 @@ pub struct gsc_limits {
     pub max_sh_degree: i32,
     /// neighbours of a point
     pub max_knn_k: i32,
-    /// 0
-    pub reserved: i32,
+    /// of an image to rasterize, pixels
+    pub max_side: i32,
 }
 descriptor!(gsc_limits);
 

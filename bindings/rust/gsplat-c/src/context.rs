@@ -234,6 +234,7 @@ impl Context {
             channels: raw.max_channels,
             sh_degree: raw.max_sh_degree,
             neighbours: raw.max_knn_k,
+            side: raw.max_side,
         })
     }
 }
@@ -262,6 +263,8 @@ pub struct Limits {
     pub sh_degree: i32,
     /// Neighbours of a point.
     pub neighbours: i32,
+    /// Of an image to rasterize, in pixels.
+    pub side: i32,
 }
 
 /// One `gsc_context`, freed when nothing refers to it any more.

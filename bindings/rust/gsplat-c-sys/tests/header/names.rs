@@ -26,7 +26,7 @@ structs! {
         max_channels,
         max_sh_degree,
         max_knn_k,
-        reserved,
+        max_side,
     }
     gsc_raster_args {
         struct_size,
