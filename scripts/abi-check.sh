@@ -26,8 +26,8 @@ version_of() {
     printf '#include "gsplat_c.h"\nGSC_ABI_MAJOR.GSC_ABI_MINOR\n' |
         cc -E -P -I"$1" - | tail -n 1 | tr -d ' '
 }
-# name@@VERSION of the functions that a library exports, without those for bindings, which
-# nothing is promised of
+# name@@VERSION of the functions that a library exports, without those for bindings, whose interface
+# is not promised
 symbols() {
     sed -n 's/^GSC_API.* \**\(gsc_[a-z_]*\)(.*/^\1@/p' "$headers/gsplat_c/bindings.h" >"$scratch/for-bindings"
     nm -D --defined-only "$1" | awk '$2 != "A" { print $3 }' | grep -vf "$scratch/for-bindings" | sort

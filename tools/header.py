@@ -1,7 +1,7 @@
-"""Reads the public headers, for what is generated from them and checked against them.
+"""Reads the public headers for the generators and the ABI check.
 
-Understands what they use and no more of C: flags and other constants in anonymous enums, structs,
-opaque structs, function types and functions.  What it does not understand is an error.
+Understands the part of C that the headers use: constants in anonymous enums, structs, opaque
+structs, function types and functions.  Anything else is an error.
 """
 
 import re
@@ -52,12 +52,12 @@ class Header:
 
 
 def declarations(text, end):
-    """(comment, code) of each declaration in a text, which `end` ends where no bracket is open."""
+    """[(comment, code)] of the declarations in a text, each up to an `end` outside brackets."""
     found, comment, code, depth = [], "", "", 0
     for part in re.findall(r"/\*.*?\*/|[{}();,]|[^/{}();,]+", text, flags=re.S):
         if part.startswith("/*") and not depth:
             if part.startswith("/**<"):
-                if code.strip():  # of the last one, which nothing ends
+                if code.strip():  # describes the last one, which has no end
                     comment = part
                 else:
                     found[-1] = (part, found[-1][1])

@@ -1,4 +1,4 @@
-/* Views of a language's arrays, for bindings. */
+/* Views of arrays that are objects of a language, for bindings. */
 
 #include "gsplat_c/bindings.h"
 
@@ -7,13 +7,13 @@
 #include <stdbool.h>
 
 enum {
-    MOST_OBJECTS = 64, /* that one word has bits for */
-    LEAST_ADDRESS = 4096
+    MAX_OBJECTS = 64, /* bits of *strided */
+    MIN_ADDRESS = 4096
 };
 
-/* Where a dimension has one element its stride says nothing, but that of a lone element tells
- * of an array that is part of another.  Unsigned, so that sizes that no array has cannot
- * overflow.  columns: whether the last two dimensions change places. */
+/* Strides of dimensions of size 1 are ignored, except in an array of a single element: there a stride
+ * other than 1 shows that it is part of a larger array.  Unsigned, so that impossible sizes cannot
+ * overflow.  columns: the last two dimensions change places. */
 static bool is_dense(const DLTensor *view, bool columns) {
     uint64_t stride = 1;
     bool lone = true, unit = true;
@@ -42,15 +42,15 @@ gsc_status gsc_view_objects(gsc_view_fn *view, const void *none, int32_t count, 
                          : !objects ? "objects"
                          : !views   ? "views"
                                     : "strided");
-    if (count < 0 || count > MOST_OBJECTS)
+    if (count < 0 || count > MAX_OBJECTS)
         return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: count is %d, expected 0 to %d", function,
-                         count, MOST_OBJECTS);
+                         count, MAX_OBJECTS);
     *strided = 0;
     for (int32_t i = 0; i < count; ++i) {
         const uint64_t bit = UINT64_C(1) << i;
         void *object = objects[i];
         if (object == none) objects[i] = NULL;
-        if (object == none || (uintptr_t)object < LEAST_ADDRESS) continue;
+        if (object == none || (uintptr_t)object < MIN_ADDRESS) continue;
         if (view(object, &views[i]) != 0)
             return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: objects[%d] has no view", function,
                              i);
