@@ -8,28 +8,6 @@
 
 #include "device.cuh"
 
-/* Half-extents in pixels, rounded up, and whether their box meets the image. */
-static __device__ bool splat_radii(const gsc_k_project &args, const gsc__camera &camera,
-                                   const gsc__projection &p, float log2_alpha, float radii[2]) {
-    if (camera.compat) {
-        radii[0] = radii[1] = gsc__compat_radius(&p);
-    } else {
-        if (!(log2_alpha >= 0)) return false;
-        float reach = gsc__sqrt(log2_alpha / GSC__HALF_LOG2_E);
-        radii[0] = gsc__ceil(reach * gsc__sqrt(p.cov[0]));
-        radii[1] = gsc__ceil(reach * gsc__sqrt(p.cov[2]));
-    }
-    if (radii[0] <= args.radius_clip && radii[1] <= args.radius_clip) return false;
-    for (int axis = 0; axis < 2; ++axis) {
-        radii[axis] = gsc__fmin(radii[axis], 1e9f);
-        float size = axis == 0 ? camera.width : camera.height;
-        float centre = p.mean[axis] + 0.5f;
-        if (camera.compat) continue;
-        if (!(centre + radii[axis] > 0 && centre - radii[axis] < size)) return false;
-    }
-    return true;
-}
-
 /* Pixels [*first, *last] along one axis that the splat can reach: its ellipse's box and,
  * in compat, the 16-pixel tiles of the original's square.  False if that square touches
  * no tile; an empty range only means that the splat blends nowhere. */
@@ -149,7 +127,7 @@ static __device__ bool make_record(const gsc_k_project &args, const gsc__camera 
     gsc__whiten(p, &record->r00, &record->r01, &record->r11);
     const float log2_alpha = record->log2_opacity + GSC__LOG2_255;
     return gsc__finite(*opacity) && gsc__finite(record->r01) &&
-           splat_radii(args, camera, *p, log2_alpha, radii) &&
+           gsc__splat_radii(&camera, p, args.radius_clip, log2_alpha, radii) &&
            record_ranges(camera, *p, radii, log2_alpha, record);
 }
 

@@ -51,28 +51,6 @@ bool gsc__project_gaussian(const gsc__raster *raster, const gsc__camera *camera,
     return gsc__blur(camera, p) && gsc__finite(p->mean[0]) && gsc__finite(p->mean[1]);
 }
 
-/* Half-extents in pixels, rounded up, and whether their box meets the image. */
-static bool splat_radii(const gsc__raster *raster, const gsc__camera *camera,
-                        const gsc__projection *p, gsc_real log2_alpha, gsc_real radii[2]) {
-    if (camera->compat) {
-        radii[0] = radii[1] = gsc__compat_radius(p);
-    } else {
-        if (!(log2_alpha >= 0)) return false;
-        gsc_real reach = gsc__sqrt(log2_alpha / GSC__HALF_LOG2_E);
-        radii[0] = gsc__ceil(reach * gsc__sqrt(p->cov[0]));
-        radii[1] = gsc__ceil(reach * gsc__sqrt(p->cov[2]));
-    }
-    if (radii[0] <= raster->radius_clip && radii[1] <= raster->radius_clip) return false;
-    for (int axis = 0; axis < 2; ++axis) {
-        radii[axis] = gsc__fmin(radii[axis], GSC_REAL(1e9));
-        gsc_real size = axis == 0 ? camera->width : camera->height;
-        gsc_real centre = p->mean[axis] + GSC_REAL(0.5);
-        if (camera->compat) continue;
-        if (!(centre + radii[axis] > 0 && centre - radii[axis] < size)) return false;
-    }
-    return true;
-}
-
 /* Tiles [range[0], range[1]) along one axis. */
 static void box_tiles(gsc_real mean, gsc_real extent, gsc_real size, int32_t range[2]) {
     gsc_real pad = GSC_REAL(0.01) + GSC_REAL(2e-6) * extent;
@@ -221,10 +199,11 @@ static bool make_record(project_task *task, int64_t i, gsc__record *record) {
         record->unclamped = 0;
         record->gaussian = (uint32_t)i;
         gsc__whiten(&p, &record->r00, &record->r01, &record->r11);
-        inside = gsc__finite(opacity) && gsc__finite(record->r01) &&
-                 splat_radii(raster, &task->camera, &p, record->log2_alpha, radii) &&
-                 record_rectangle(&task->camera, task->frame->layout, &p, radii, record) &&
-                 record_color(task->frame, &task->camera, i, record);
+        inside =
+            gsc__finite(opacity) && gsc__finite(record->r01) &&
+            gsc__splat_radii(&task->camera, &p, raster->radius_clip, record->log2_alpha, radii) &&
+            record_rectangle(&task->camera, task->frame->layout, &p, radii, record) &&
+            record_color(task->frame, &task->camera, i, record);
     }
     write_outputs(task, i, inside ? &p : NULL, radii, opacity);
     return inside && record->x0 < record->x1;

@@ -247,6 +247,30 @@ GSC__PURE gsc_real gsc__compat_radius(const gsc__projection *p) {
     return gsc__ceil(3 * gsc__sqrt(mid + spread));
 }
 
+/* Half-extents in pixels, rounded up.  False if both are at most radius_clip, or if their box
+ * misses the image, which compat does not test here.  log2_alpha: the largest alpha, in units of
+ * the smallest that is drawn. */
+GSC__PURE bool gsc__splat_radii(const gsc__camera *camera, const gsc__projection *p,
+                                gsc_real radius_clip, gsc_real log2_alpha, gsc_real radii[2]) {
+    if (camera->compat) {
+        radii[0] = radii[1] = gsc__compat_radius(p);
+    } else {
+        if (!(log2_alpha >= 0)) return false;
+        gsc_real reach = gsc__sqrt(log2_alpha / GSC__HALF_LOG2_E);
+        radii[0] = gsc__ceil(reach * gsc__sqrt(p->cov[0]));
+        radii[1] = gsc__ceil(reach * gsc__sqrt(p->cov[2]));
+    }
+    if (radii[0] <= radius_clip && radii[1] <= radius_clip) return false;
+    for (int axis = 0; axis < 2; ++axis) {
+        radii[axis] = gsc__fmin(radii[axis], GSC_REAL(1e9));
+        gsc_real size = axis == 0 ? camera->width : camera->height;
+        gsc_real centre = p->mean[axis] + GSC_REAL(0.5);
+        if (camera->compat) continue;
+        if (!(centre + radii[axis] > 0 && centre - radii[axis] < size)) return false;
+    }
+    return true;
+}
+
 /* The whitening factor of the blurred covariance, scaled to base-2 exponents:
  * with u = r00 dx + r01 dy and v = r11 dy the Gaussian is 2^-(u^2 + v^2).
  * Two multiplications more per pixel than the expanded conic, and its error on long
