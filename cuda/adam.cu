@@ -1,11 +1,10 @@
 /* Adam (Kingma and Ba 2015) and AdamW (Loshchilov and Hutter 2019), every group at once.
  *
- * The step is bound by memory: 28 bytes of an element are moved for about twelve
- * operations.  Where every row is stepped, a thread takes four neighbouring elements in one
- * load an array.  Where only visible rows are, a thread per element of all rows would mostly
- * find that there is nothing to do: a block lists the visible ones of a run of rows, and its
- * warps share their elements, those of all groups as one sequence, so that narrow rows leave
- * no warp without work. */
+ * The step is bound by memory: it moves 28 bytes of an element for about twelve operations.
+ * Where every row is stepped, a thread takes four neighbouring elements, with one load per
+ * array.  Where only visible rows are stepped, a thread per element of all rows would mostly
+ * have nothing to do: a block lists the visible rows of a run, and its warps share the elements
+ * of all groups as one sequence, so that narrow rows leave no warp without work. */
 #include "adam.cuh"
 #include "device.cuh"
 
@@ -57,7 +56,7 @@ static __device__ __forceinline__ bool row_is_visible(const gsc_k_adam_rows &arg
     return ((const int32_t *)args.visible)[row] != 0;
 }
 
-/* The visible ones of the block's rows, in order: how many.  Every thread calls it. */
+/* Lists the visible rows of the block, in order; returns their number.  All threads call it. */
 static __device__ __forceinline__ uint32_t list_visible(const gsc_k_adam_rows &args, int64_t first,
                                                         uint16_t *rows) {
     __shared__ uint32_t masks[MASKS];
@@ -82,8 +81,8 @@ static __device__ __forceinline__ uint32_t list_visible(const gsc_k_adam_rows &a
     return count;
 }
 
-/* Elements at, at + 32.. of the `total` that visible rows have, with all loads of a lane on
- * their way at once; lanes beyond load the last one. */
+/* Steps elements at, at + 32.. of the `total` in visible rows, with all loads of a lane in flight
+ * at once; lanes beyond the end load the last element. */
 static __device__ __forceinline__ void step_elements(const gsc__gpu_adam_columns &columns,
                                                      int64_t first, const uint16_t *rows,
                                                      uint32_t at, uint32_t total) {
@@ -97,7 +96,7 @@ static __device__ __forceinline__ void step_elements(const gsc__gpu_adam_columns
         const uint32_t i = min(at + 32 * b, total - 1);
         /* Exact: neither i nor the width is above GSC__ADAM_CAPACITY. */
         const uint32_t slot = __umulhi(2 * i, columns.reciprocal);
-        /* 32 bits hold it: a row that is wider than GSC__ADAM_CAPACITY is alone, row 0. */
+        /* 32 bits are enough: a row wider than GSC__ADAM_CAPACITY is the block's only one. */
         places[b] = base + rows[slot] * (uint32_t)columns.row_size + (i - slot * columns.width);
         p[b] = parameter[places[b]];
         m[b] = moment1[places[b]];
@@ -106,8 +105,8 @@ static __device__ __forceinline__ void step_elements(const gsc__gpu_adam_columns
     }
 #pragma unroll
     for (uint32_t b = 0; b < BATCH; ++b) {
-        /* No load is put off until it is needed, and addresses are computed again, which
-         * takes fewer registers than to keep them. */
+        /* Keeps the compiler from moving loads to where they are needed, and makes it compute
+         * addresses again, which takes fewer registers than keeping them. */
         asm volatile("" : "+l"(places[b]), "+f"(p[b]), "+f"(m[b]), "+f"(v[b]), "+f"(g[b]));
         if (at + 32 * b >= total) continue;
         gsc__adam_element(columns.constants, g[b], p[b], m[b], v[b]);
@@ -125,8 +124,8 @@ extern "C" __global__ void __launch_bounds__(GSC__ADAM_BLOCK)
     const int64_t first = (int64_t)block * args.block_rows;
     const uint32_t visible = list_visible(args, first, rows);
     if (visible == 0) return;
-    /* Chunks, a batch of every lane each, are numbered through all groups; those of the one
-     * at `index` begin at `begin`. */
+    /* Chunks, a batch of every lane each, are numbered across all groups; those of the group at
+     * `index` begin at `begin`. */
     uint32_t index = 0, begin = 0;
 #pragma unroll 1
     for (uint32_t chunk = slice * WARPS + threadIdx.x / 32;; chunk += args.slices * WARPS) {

@@ -1,10 +1,10 @@
-/* One element's step of Adam: the same to the last bit wherever it is made. */
+/* Adam's step of one element, the same to the last bit in every kernel. */
 #ifndef GSC_ADAM_CUH
 #define GSC_ADAM_CUH
 
 #include "adam_kernels.h"
 
-/* Rounded as written: what a compiler would fuse depends on what stands around it. */
+/* Rounded as written: which operations a compiler fuses depends on the code around them. */
 static __device__ __forceinline__ void gsc__adam_element(const gsc__gpu_adam_constants &c,
                                                          float gradient, float &parameter,
                                                          float &moment1, float &moment2) {

@@ -6,14 +6,14 @@
 
 #define GSC__ADAM_BLOCK 256
 #define GSC__ADAM_CHUNK 1024    /* elements of a block, four to a thread */
-#define GSC__ADAM_GROUPS 16     /* that one launch takes */
-#define GSC__ADAM_ROWS 128      /* of a block at most, where visible ones are stepped */
-#define GSC__ADAM_CAPACITY 8192 /* elements that a block has of them at most */
+#define GSC__ADAM_GROUPS 16     /* of one launch */
+#define GSC__ADAM_ROWS 128      /* of a block at most, where only visible rows are stepped */
+#define GSC__ADAM_CAPACITY 8192 /* elements of these rows at most */
 
-/* What is the same for all elements of a group. */
+/* The same for all elements of a group. */
 typedef struct gsc__gpu_adam_constants {
-    float decay;                                  /* added to the gradient, by the parameter */
-    float keep;                                   /* of the parameter, before the step */
+    float decay;                                  /* times the parameter, added to the gradient */
+    float keep;                                   /* factor of the parameter, before the step */
     float beta1, beta2, complement1, complement2; /* complement: 1 - beta */
     float step_size;                              /* lr / (1 - beta1^step) */
     float root_scale;                             /* 1 / sqrt(1 - beta2^step) */
@@ -35,7 +35,7 @@ typedef struct gsc_k_adam {
     int32_t count; /* of groups */
 } gsc_k_adam;
 
-/* Neighbouring columns of a group: all of them, or GSC__ADAM_CAPACITY and a rest if it is wider. */
+/* Neighbouring columns of a group: all, or GSC__ADAM_CAPACITY at a time if there are more. */
 typedef struct gsc__gpu_adam_columns {
     float *parameter, *moment1, *moment2; /* [rows, row_size], from the first column on */
     const float *gradient;
@@ -45,7 +45,7 @@ typedef struct gsc__gpu_adam_columns {
     gsc__gpu_adam_constants constants;
 } gsc__gpu_adam_columns;
 
-/* `slices` blocks share the visible ones of `block_rows` rows, of all columns. */
+/* `slices` blocks share the visible rows among `block_rows` rows, with all their columns. */
 typedef struct gsc_k_adam_rows {
     gsc__gpu_adam_columns columns[GSC__ADAM_GROUPS];
     const void *visible; /* [rows] */

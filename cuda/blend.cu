@@ -1,8 +1,8 @@
 /* Forward blending of three colour channels, with depth and inverse depth if wanted. */
 #include "walk.cuh"
 
-/* In place of a threshold this float, whose bits count list intersections, marks a pixel that
- * has stopped (or is outside the image): no exponent reaches it. */
+/* In place of a threshold, this float marks a pixel that has stopped or is outside the image: no
+ * exponent reaches it.  Its bits also count intersections. */
 #define STOPPED 0x60000000
 
 template <int rows, bool depths> struct pixel_sums {
@@ -17,12 +17,13 @@ begin_pixels(const gsc_k_blend &args, const gsc__place &place, pixel_sums<rows, 
     for (int s = 0; s < rows; ++s) {
         p.red[s] = p.green[s] = p.blue[s] = 0;
         p.t[s] = 1;
-        p.threshold[s] = gsc__inside<rows>(args.grid, place, s) ? LEAST : __int_as_float(STOPPED);
+        p.threshold[s] =
+            gsc__inside<rows>(args.grid, place, s) ? EXPONENT_MIN : __int_as_float(STOPPED);
         if (depths) p.depth[s] = p.inv_depth[s] = 0;
     }
 }
 
-/* The record at `from` for the lane's pixels.  code: the bits of a stop at this intersection. */
+/* Blends the record at `from` into the lane's pixels.  code: the bits for a stop at this one. */
 template <int rows, bool depths>
 static __device__ __forceinline__ void blend_record(uint32_t from, const gsc__place &place,
                                                     int32_t code, pixel_sums<rows, depths> &p) {
@@ -78,7 +79,7 @@ static __device__ __forceinline__ void finish_pixels(const gsc_k_blend &args,
     }
 }
 
-/* The hits of 32 staged records, the highest bit first. */
+/* Blends the hits among 32 staged records, the highest bit first. */
 template <int rows, bool depths>
 static __device__ __forceinline__ void blend_hits(uint32_t records, uint32_t hits, uint32_t first,
                                                   const gsc__place &place,

@@ -1,8 +1,8 @@
-/* Forward blending of any number of channels, with median depth and statistics: the
- * thorough kernel beside blend.cu's fast one.
+/* Forward blending of any number of channels, with median depth and statistics: the general kernel
+ * beside blend.cu's fast one.
  *
- * One thread a pixel, a block 16x16 pixels, records staged 256 at a time.  Channels go in
- * groups of GROUP, each of which walks the list again: cheaper than spilling. */
+ * A thread has one pixel, a block 16x16 pixels, and records are staged 256 at a time.  Channels are
+ * blended in groups of GROUP, each of which walks the list again: cheaper than spilling. */
 #include "device.cuh"
 
 #define GROUP 8
@@ -20,7 +20,7 @@ typedef struct pixel {
     bool inside;
 } pixel;
 
-/* Fixed-point sums, so that their order does not matter. */
+/* Sums in fixed point do not depend on their order. */
 static __device__ __forceinline__ void add_fixed(uint64_t *to, float value, float scale) {
     for (int step = 16; step; step /= 2) value += __shfl_xor_sync(GSC__ALL_LANES, value, step);
     if (gsc__lane() == 0 && value != 0)
@@ -63,7 +63,7 @@ static __device__ __forceinline__ void add_color(const gsc_k_blend &args, uint32
         if (channel + k < args.channels) color[k] = fmaf(weight, from[k], color[k]);
 }
 
-/* Entries [0, count) of the stage, the first of which has list position `first`. */
+/* Blends records [0, count) of the stage, the first of which has list position `first`. */
 static __device__ void walk(const gsc_k_blend &args, const stage &s, uint32_t count, uint32_t first,
                             const pixel &p, int32_t channel, bool statistics, sums *out) {
     for (uint32_t j = 0; j < count; ++j) {

@@ -1,11 +1,10 @@
-/* Backward blending of three colour channels, with depth and inverse depth if their
- * gradients are given.
+/* Backward blending of three colour channels, with depth and inverse depth if their gradients are
+ * given.
  *
- * The walk of forward, from the back: T comes back by division, and what lies behind an
- * intersection is one scalar per pixel.  A lane adds up the moments of its pixels; then the lanes
- * of a block share out one recursive-halving reduction: of the eight lanes of each block in
- * a wide warp, for the four splats that its blocks are at in ten shuffles for nine values,
- * and of all lanes in a fine one. */
+ * The walk of forward, from the back: a division restores T, and everything behind an intersection
+ * is one scalar per pixel.  A lane adds up the moments of its pixels, then lanes reduce them by
+ * recursive halving: in a wide warp the eight lanes of each block, ten shuffles for nine values of
+ * four splats at once; in a fine warp all lanes. */
 #include "sums.cuh"
 #include "walk.cuh"
 
@@ -37,7 +36,7 @@ static __device__ __forceinline__ void load_pixel(const gsc_k_blend_backward &ar
     p.walked[s] = args.frame.walked[at];
 }
 
-/* The most intersections that a pixel of the lane looked at. */
+/* Returns the most intersections that a pixel of the lane visited. */
 template <int rows, bool depths>
 static __device__ __forceinline__ uint32_t load_pixels(const gsc_k_blend_backward &args,
                                                        const gsc__place &place,
@@ -56,7 +55,7 @@ static __device__ __forceinline__ uint32_t load_pixels(const gsc_k_blend_backwar
     return deepest;
 }
 
-/* x for the first pixel, else added to the sum. */
+/* Sets the sum for the first pixel, adds to it for the others. */
 static __device__ __forceinline__ void add(float *sum, float x, bool first) {
     *sum = first ? x : *sum + x;
 }
@@ -64,9 +63,9 @@ static __device__ __forceinline__ void add_product(float *sum, float x, float y,
     *sum = first ? x * y : fmaf(x, y, *sum);
 }
 
-/* One record for the lane's pixels: sums of GSC__SUMS, see kernels.h.  Along a column of
- * four pixels u is affine in v, so that the moments of v give those of u; with one pixel
- * that saves nothing.  Returns whether a pixel saw the record. */
+/* Makes the sums of one record over the lane's pixels, see GSC__SUMS.  Along a column of four
+ * pixels u is affine in v, so the moments of v give those of u; with one pixel that saves nothing.
+ * Returns whether a pixel saw the record. */
 template <int rows, bool depths, bool absolute>
 static __device__ __forceinline__ bool
 blend_backward_record(const gsc_k_blend_backward &args, const float4 &a, const float4 &b,
@@ -80,7 +79,7 @@ blend_backward_record(const gsc_k_blend_backward &args, const float4 &a, const f
 #pragma unroll
     for (int s = 0; s < rows; ++s) {
         const float exponent = fmaf(-u[s], u[s], fmaf(-v[s], v[s], b.y));
-        const bool counts = exponent >= LEAST && position < p.walked[s];
+        const bool counts = exponent >= EXPONENT_MIN && position < p.walked[s];
         seen |= counts;
         const float raw = counts ? gsc__exp2_fast(exponent) : 0;
         const float alpha = fminf(GSC__ALPHA_MAX, raw);
@@ -122,7 +121,7 @@ blend_backward_record(const gsc_k_blend_backward &args, const float4 &a, const f
     return seen;
 }
 
-/* Which of `count` values a lane holds after the reduction: at most two of 8 lanes, one of
+/* Which of `count` values a lane holds after the reduction: at most two among 8 lanes, one among
  * 32. */
 struct share {
     int first, size;
@@ -140,7 +139,7 @@ template <int count, int lanes> static __device__ __forceinline__ share share_of
     return s;
 }
 
-/* Sums over groups of `lanes` lanes; the first values are the lane's share. */
+/* Sums over groups of `lanes` lanes; leaves the lane's share in the first values. */
 template <int count, int lanes> static __device__ __forceinline__ void reduce(float *values) {
     constexpr int half = (count + 1) / 2, step = lanes / 2;
     const bool upper = gsc__lane() & step;
@@ -166,10 +165,10 @@ static __device__ __forceinline__ void add_where(const gsc_k_blend_backward &arg
                  : "memory");
 }
 
-/* What a lane adds of each record's sums. */
+/* Which of each record's sums a lane adds. */
 typedef struct lane_output {
-    float *first;                    /* of record 0 */
-    int32_t least_slot, least_slot2; /* none below adds its first, its second value */
+    float *first;                /* of record 0 */
+    int32_t min_slot, min_slot2; /* lower slots do not add the first, the second value */
 } lane_output;
 
 template <int count, int rows>
@@ -177,7 +176,7 @@ static __device__ __forceinline__ lane_output lane_output_of(const gsc_k_blend_b
     constexpr int lanes = rows == 1 ? 32 : COLUMNS;
     const share own = share_of<count, lanes>();
     lane_output output = {args.sums + own.first, own.size >= 1 ? 0 : 32, own.size >= 2 ? 0 : 32};
-    asm("" : "+l"(output.first), "+r"(output.least_slot), "+r"(output.least_slot2));
+    asm("" : "+l"(output.first), "+r"(output.min_slot), "+r"(output.min_slot2));
     return output;
 }
 
@@ -198,8 +197,8 @@ blend_backward_hits(const gsc_k_blend_backward &args, const lane_output &output,
         if (!__any_sync(GSC__ALL_LANES, seen)) continue;
         reduce<count, rows == 1 ? 32 : COLUMNS>(values);
         float *to = output.first + (int64_t)__float_as_uint(c.y) * GSC__SUMS;
-        add_where<mode>(args, slot >= output.least_slot, to, values[0]);
-        if (rows > 1) add_where<mode>(args, slot >= output.least_slot2, to + 1, values[1]);
+        add_where<mode>(args, slot >= output.min_slot, to, values[0]);
+        if (rows > 1) add_where<mode>(args, slot >= output.min_slot2, to + 1, values[1]);
     }
 }
 
@@ -217,7 +216,7 @@ static __device__ __forceinline__ void blend_backward(const gsc_k_blend_backward
     for (int step = COLUMNS; step < 32; step *= 2)
         length = max(length, __shfl_xor_sync(GSC__ALL_LANES, length, step));
     length = __shfl_sync(GSC__ALL_LANES, length, 0);
-    length = min(length, list.length); /* a damaged state may say more */
+    length = min(length, list.length); /* a damaged state may hold more */
     if (length == 0) return;
     const lane_output output = lane_output_of<count, rows>(args);
     const uint32_t lane = gsc__lane(), lane_bytes = lane * RECORD_BYTES;
@@ -249,7 +248,7 @@ static __device__ __forceinline__ void blend_backward(const gsc_k_blend_backward
         const float start = -a.z * (a.x - (float)place.x);
         gsc__store_third(record, __uint_as_float(now), start, depths ? z : oval.k);
         uint32_t hits = gsc__own_hits<rows == 1>(oval, place, valid);
-        /* Beyond the block's deepest pixel nothing counts. */
+        /* Nothing counts beyond the block's deepest pixel. */
         if (rows > 1) {
             const int32_t reach = (int32_t)(block_deepest - first);
             if (reach < 32) hits = reach <= 0 ? 0 : hits & ((1u << reach) - 1);
@@ -286,8 +285,8 @@ extern "C" __global__ void __launch_bounds__(GSC__BLEND_BLOCK)
     blend_backward_warp<false, false, GSC__SUM_FAST>(args, stages);
 }
 
-/* 80 registers hold it without spilling, and leave room for a fifth more warps than what the
- * compiler takes by itself. */
+/* 80 registers are enough without spilling, and allow a fifth more warps than what the compiler
+ * takes by itself. */
 extern "C" __global__ void __launch_bounds__(GSC__BLEND_BLOCK, 768 / GSC__BLEND_BLOCK)
     gsc_blend_backward_depths(const __grid_constant__ gsc_k_blend_backward args) {
     gsc__begin_kernel();

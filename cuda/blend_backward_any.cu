@@ -1,6 +1,6 @@
-/* Backward blending of any number of channels: the thorough kernel beside blend_backward.cu's
- * fast one.  One thread a pixel, a block 16x16 pixels; sums over a warp, then one atomic
- * add a value. */
+/* Backward blending of any number of channels: the general kernel beside blend_backward.cu's fast
+ * one.  A thread has one pixel, a block 16x16 pixels; a warp sums, then adds each value with one
+ * atomic operation. */
 #include "sums.cuh"
 
 #define BLOCK GSC__BLEND_ANY_BLOCK
@@ -84,7 +84,7 @@ static __device__ __forceinline__ void add_color(const gsc_k_blend_backward &arg
         atomicAdd(args.grad_colors + (int64_t)gaussian * args.channels + c, sum);
 }
 
-/* One intersection for the warp's pixels; position: in the list. */
+/* One intersection for the warp's pixels; position: its number in the list. */
 template <int mode>
 static __device__ void blend_backward_entry(const gsc_k_blend_backward &args, const stage &s,
                                             uint32_t j, uint32_t position, pixel *p) {

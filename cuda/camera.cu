@@ -1,4 +1,4 @@
-/* A frame's camera and header, and what a camera's planes alone decide. */
+/* A frame's camera and header, and which Gaussians are between a camera's planes. */
 #include "device.cuh"
 
 static __device__ gsc__camera_source source_of(const gsc__gpu_camera_source &from) {

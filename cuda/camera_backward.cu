@@ -1,8 +1,8 @@
 /* Gradients of what belongs to a camera: view, position, background. */
 #include "device.cuh"
 
-/* Without a position of its own the camera's centre is -R^T t, and its gradient goes on
- * into the view. */
+/* Without a position of its own, the camera's centre is -R^T t, and its gradient goes on to the
+ * view. */
 extern "C" __global__ void __launch_bounds__(GSC__CAMERA_GRAD_BLOCK)
     gsc_camera_grad(const __grid_constant__ gsc_k_camera_grad args) {
     gsc__begin_kernel();
@@ -31,7 +31,7 @@ extern "C" __global__ void __launch_bounds__(GSC__CAMERA_GRAD_BLOCK)
         }
 }
 
-/* Sum over the pixels of final T times the gradient by a channel: one block a channel. */
+/* Sums final T times a channel's gradient over all pixels; a block per channel. */
 extern "C" __global__ void __launch_bounds__(GSC__BACKGROUND_GRAD_BLOCK)
     gsc_background_grad(const __grid_constant__ gsc_k_background_grad args) {
     gsc__begin_kernel();

@@ -6,9 +6,9 @@
 
 #define GSC__ALL_LANES 0xffffffffu
 
-/* Every kernel's first statement.  Where the hardware lets a kernel be set up while the one
- * before it ends, see gsc__gpu_launch, nothing of memory may be touched until that one is
- * done; and the next one may be set up from now on. */
+/* Every kernel's first statement.  Where the hardware sets a kernel up while the one before it
+ * ends, see gsc__gpu_launch, this waits until that one is done with memory, and allows the next
+ * kernel to be set up. */
 static __device__ __forceinline__ void gsc__begin_kernel() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
@@ -51,9 +51,9 @@ template <typename T> static __device__ T gsc__block_scan(T x, T *warps, T *tota
     return result;
 }
 
-/* What all blocks before `block` found, which own adds to; one warp.  states: [blocks],
- * zeroed: state << 62 | sum.  Blocks must be numbered in the order in which they start, by
- * a ticket, so that whom one waits for is running (Merrill & Garland 2016). */
+/* Returns the sum of what all blocks before `block` found, and adds `own`; for one warp.  states:
+ * [blocks], zeroed: state << 62 | sum.  Blocks must be numbered in the order in which they start,
+ * by a counter, so that every block that one waits for is running (Merrill & Garland 2016). */
 static __device__ __forceinline__ uint64_t gsc__look_back(uint64_t *states, uint32_t block,
                                                           uint64_t own) {
     const uint64_t partial = 1ull << 62, complete = 2ull << 62, sums = partial - 1;
@@ -80,11 +80,11 @@ static __device__ __forceinline__ uint64_t gsc__look_back(uint64_t *states, uint
     return before;
 }
 
-/* A state or lists that were damaged between the calls may say anything: what they say is
- * bounded where it becomes an address. */
+/* State or lists that were damaged between the calls may hold any value: kernels bound it where
+ * it becomes an address. */
 static __device__ __forceinline__ uint32_t gsc__record_of(const gsc__gpu_frame &frame,
                                                           uint32_t index) {
-    return min(index, frame.record_capacity - 1); /* without room every list is empty */
+    return min(index, frame.record_capacity - 1); /* without records every list is empty */
 }
 static __device__ __forceinline__ uint32_t gsc__gaussian_of(const gsc__gpu_frame &frame,
                                                             uint32_t record) {
@@ -106,7 +106,7 @@ static __device__ __forceinline__ uint32_t gsc__tile_of(const gsc__gpu_frame &fr
     return min(frame.tile_order[number], (uint32_t)grid.tiles - 1);
 }
 
-/* Where a tile's list begins in the band's, and how long it is. */
+/* Where a tile's list begins among the band's, and how long it is. */
 static __device__ __forceinline__ void gsc__list_range(const gsc__gpu_frame &frame,
                                                        const gsc__gpu_band &band, uint32_t tile,
                                                        uint64_t *begin, uint32_t *length) {
@@ -116,17 +116,17 @@ static __device__ __forceinline__ void gsc__list_range(const gsc__gpu_frame &fra
     *length = end > *begin ? (uint32_t)(end - *begin) : 0;
 }
 
-/* A frame that there is no room for has fewer records than visible Gaussians. */
+/* A frame that does not fit has fewer records than visible Gaussians. */
 static __device__ __forceinline__ uint32_t gsc__record_count(const gsc__gpu_frame &frame) {
     return min(frame.header->visible, frame.record_capacity);
 }
 
-/* By a record's rgb[2]: a NaN marks what must not be drawn. */
+/* A NaN in a record's rgb[2] marks one that must not be drawn. */
 static __device__ __forceinline__ bool gsc__draws(float blue) {
     return blue == blue;
 }
 
-/* 2^x, 1 / x, sqrt(x) and its inverse by the special function unit, relative error about
+/* 2^x, 1 / x, sqrt(x) and 1 / sqrt(x) by the special function unit, with a relative error of about
  * 2^-22. */
 static __device__ __forceinline__ float gsc__exp2_fast(float x) {
     float y;
@@ -149,7 +149,7 @@ static __device__ __forceinline__ float gsc__rsqrt_fast(float x) {
     return y;
 }
 
-/* Shared memory by its own 32-bit addresses, which stay in one register. */
+/* Shared memory by 32-bit addresses of its own, which take one register. */
 static __device__ __forceinline__ uint32_t gsc__shared_address(const void *shared) {
     return (uint32_t)__cvta_generic_to_shared(shared);
 }
@@ -184,7 +184,7 @@ static __device__ __forceinline__ void gsc__copy_commit() {
     asm volatile("cp.async.commit_group;");
 #endif
 }
-/* Until at most the newest `pending` groups are on their way. */
+/* Waits until at most the newest `pending` groups are in flight. */
 template <int pending> static __device__ __forceinline__ void gsc__copy_wait() {
 #if __CUDA_ARCH__ >= 800
     asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");

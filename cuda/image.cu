@@ -1,5 +1,5 @@
-/* What losses of images need besides windows: sums of masks, terms without a window, and
- * the sums of all blocks.  Every sum is of the same order in every run. */
+/* What image losses need besides windows: sums of masks, terms without a window, and the totals of
+ * all blocks.  Every sum has the same order in every run. */
 #include "image.cuh"
 
 /* The next `count` pixels of a row. */
@@ -23,7 +23,7 @@ static __device__ __forceinline__ void load_pixels(const gsc__gpu_pixels &image,
     }
 }
 
-/* Adds `count` pixels of a row, which stand at number `at` of plane (b, c). */
+/* Adds `count` pixels of a row, from number `at` of plane (b, c) on. */
 template <int count>
 static __device__ __forceinline__ void add_points(const gsc_k_image_points &args,
                                                   const float *upstream, int b, int c, int at,
@@ -125,7 +125,7 @@ extern "C" __global__ void __launch_bounds__(GSC__MASK_TOTAL_BLOCK)
     args.shares->window = windows != 0 ? 1 / (windows * args.channels) : 0;
 }
 
-/* All sums go through the threads together: what they wait for is latency. */
+/* Threads add all sums at once, since they only wait for latency. */
 extern "C" __global__ void __launch_bounds__(GSC__IMAGE_TOTAL_BLOCK)
     gsc_image_total(const __grid_constant__ gsc_k_image_total args) {
     gsc__begin_kernel();
@@ -159,7 +159,7 @@ extern "C" __global__ void __launch_bounds__(GSC__IMAGE_TOTAL_BLOCK)
         if (lane == 0) warps[k][threadIdx.x >> 5] = sums[k];
     __syncthreads();
     if (threadIdx.x >= 32) return;
-    /* WARPS lanes for each sum. */
+    /* WARPS lanes add up each sum. */
     double sum = lane < GSC__IMAGE_SUMS * WARPS ? warps[lane / WARPS][lane % WARPS] : 0.0;
 #pragma unroll
     for (int step = WARPS / 2; step > 0; step /= 2)

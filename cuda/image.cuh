@@ -5,7 +5,7 @@
 #include "device.cuh"
 #include "image_kernels.h"
 
-/* In elements. */
+/* Of a pixel, in elements. */
 static __device__ __forceinline__ int64_t gsc__offset(const gsc__gpu_pixels &image, int64_t b,
                                                       int64_t c, int64_t y, int64_t x) {
     return b * image.strides[0] + c * image.strides[1] + y * image.strides[2] +
@@ -30,7 +30,7 @@ static __device__ __forceinline__ float gsc__weight(const gsc__gpu_pixels &image
     return ((const float *)image.data)[offset];
 }
 
-/* Derivatives by the sums. */
+/* Derivatives with respect to the sums. */
 static __device__ __forceinline__ void gsc__upstream(const double *coefficients,
                                                      const gsc__gpu_image_shares &shares,
                                                      double factor, float *upstream) {

@@ -1,11 +1,11 @@
-/* Argument structs of the kernels for SSIM and image losses, see kernels.h. */
+/* Argument structs of the kernels for SSIM and image losses; see kernels.h. */
 #ifndef GSC_IMAGE_KERNELS_H
 #define GSC_IMAGE_KERNELS_H
 
 #include "../src/math/real.h"
 
-/* A block works on a tile of one plane: a thread per column of pixels, its margins
- * included, then a thread per GSC__SSIM_COLUMNS columns of one of GSC__SSIM_ROWS rows. */
+/* A block works on a tile of one plane: first a thread per column of pixels, margins included, then
+ * a thread per GSC__SSIM_COLUMNS columns of one of GSC__SSIM_ROWS rows. */
 #define GSC__SSIM_BLOCK 256
 #define GSC__SSIM_GRAD_BLOCK 128 /* with a gradient, or with another window than the usual */
 #define GSC__SSIM_ROWS 8
@@ -46,7 +46,7 @@ typedef struct gsc_k_ssim {
     gsc__gpu_pixels image, target;
     gsc__gpu_pixels weight; /* of pixels and windows */
     int32_t weight_origin;  /* row and column of the image that weight begins at */
-    /* Derivative by each sum: its coefficient, times the share, times grad_mean. */
+    /* The derivative with respect to a sum is its coefficient times the share times grad_mean. */
     double coefficients[GSC__IMAGE_SUMS];
     gsc__gpu_image_shares shares;
     const gsc__gpu_image_shares *device_shares; /* NULL: shares */
@@ -56,7 +56,7 @@ typedef struct gsc_k_ssim {
     double *sums;                               /* [blocks, GSC__IMAGE_SUMS] or NULL */
 } gsc_k_ssim;
 
-/* What has no window; a block takes GSC__POINTS_CHUNK pixels of a plane. */
+/* Terms without a window; a block takes GSC__POINTS_CHUNK pixels of a plane. */
 #define GSC__POINTS_BLOCK 256
 #define GSC__POINTS_CHUNK 2048
 typedef struct gsc_k_image_points {
@@ -88,10 +88,10 @@ typedef struct gsc_k_mask_total {
     gsc__gpu_image_shares *shares;
 } gsc_k_mask_total;
 
-/* Eight warps: a lane of one adds up one sum of one warp. */
+/* Eight warps, so that a lane of one can add up one sum of one warp. */
 #define GSC__IMAGE_TOTAL_BLOCK 256
 
-/* One block: adds the blocks' sums, in order; outputs are NULL if not wanted. */
+/* One block adds the blocks' sums, in order; outputs are NULL if not wanted. */
 typedef struct gsc_k_image_total {
     const double *sums; /* [blocks, GSC__IMAGE_SUMS] */
     int64_t blocks;

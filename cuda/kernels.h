@@ -1,16 +1,16 @@
 /* Argument structs of the kernels, shared with their launchers: plain C and CUDA.
  *
  * Every kernel is extern "C", named gsc_<name>, and takes one const __grid_constant__
- * struct gsc_k_<name>.  Pointers are device pointers.  Sizes that only the device knows
- * are read from the frame's header, so that no launch waits for them: grids are sized by
- * upper bounds, and blocks without work return at once. */
+ * struct gsc_k_<name>.  Pointers are device pointers.  Kernels read sizes that
+ * only the device knows from the frame's header, so no launch waits for them: grids are sized
+ * by upper bounds, and blocks without work return at once. */
 #ifndef GSC_KERNELS_H
 #define GSC_KERNELS_H
 
 #include "../src/math/camera_math.h"
 #include "adam_kernels.h"
 
-/* One block: host values into device memory, few enough for the 4 KiB of parameters. */
+/* One block writes host values to device memory, few enough for the 4 KiB of parameters. */
 #define GSC__WRITE_BLOCK 256
 #define GSC__WRITE_FLOATS 960
 typedef struct gsc_k_write {
@@ -35,17 +35,17 @@ typedef struct gsc__gpu_record {
 /* What project counts and later steps read instead of waiting for the host. */
 typedef struct gsc__gpu_header {
     uint64_t magic, layout;
-    uint64_t intersections; /* tile-Gaussian intersections of the frame */
+    uint64_t intersections; /* of the frame */
     uint32_t visible;
     uint32_t outside; /* prefiltered points outside the planes */
 } gsc__gpu_header;
 
-/* Of a visible Gaussian: record, depth, place in the order, unclamped. */
+/* Memory of a visible Gaussian: record, depth, place in the order, unclamped. */
 #define GSC__RECORD_BYTES 57
 
-/* Gaussians come in chunks: a block of project takes one.  Neighbouring chunks are a group, so
- * that few words say where the visible ones of a chunk begin among the records: the sums of the
- * groups before, and the marks of the chunks before in its own group. */
+/* A block of project takes a chunk of Gaussians, and neighbouring chunks form a group.  Few words
+ * then tell where a chunk's visible Gaussians begin among the records: the sums of the groups
+ * before, and the marks of the chunks before it in its own group. */
 #define GSC__CHUNK 256
 
 /* Tiles [begin, end) whose lists are in memory at once; begin == end: nothing to do. */
@@ -55,8 +55,8 @@ typedef struct gsc__gpu_band {
     uint32_t unused; /* 16 bytes are one load */
 } gsc__gpu_band;
 
-/* One camera's part of state and of intersections.  What only a backward pass reads is NULL
- * where none will follow. */
+/* One camera's part of state and of intersections.  Pointers that only a backward pass reads are
+ * NULL where none follows. */
 typedef struct gsc__gpu_frame {
     gsc__gpu_header *header;
     gsc__camera *camera;
@@ -66,19 +66,18 @@ typedef struct gsc__gpu_frame {
     uint32_t *firsts;         /* [chunks + 1] visible Gaussians of the chunks before, or NULL */
     uint64_t *offsets;        /* [tiles + 1] of the tiles' lists */
     float *final_t;           /* [H, W] or NULL */
-    uint32_t *walked;         /* [H, W] list intersections that were looked at, or NULL */
+    uint32_t *walked;         /* [H, W] intersections of its list that a pixel visited, or NULL */
     uint32_t gaussians;       /* N */
     uint32_t record_capacity; /* records that there is memory for */
     gsc__gpu_record *records; /* [record_capacity] the visible ones, in index order */
     float *depths;            /* [record_capacity] */
     uint32_t *order;          /* [record_capacity] records by depth, equal depths by index */
-    uint8_t *unclamped;   /* [record_capacity] SH channels above their clamp at zero, a bit each; or
-                         NULL */
-    gsc__gpu_band *band;  /* the whole frame, if its lists are all there at once */
+    uint8_t *unclamped;   /* [record_capacity] or NULL: a bit per SH channel above its clamp at 0 */
+    gsc__gpu_band *band;  /* the whole frame, if it is one band */
     uint32_t *tile_order; /* [tiles + 1] see gsc_k_order_tiles */
 } gsc__gpu_frame;
 
-/* Tiles are 2^shift_x by 2^shift_y pixels, each a multiple of 16: list i is that of tile
+/* Tiles of 2^shift_x by 2^shift_y pixels, both multiples of 16: list i belongs to tile
  * (i % tiles_x, i / tiles_x). */
 typedef struct gsc__gpu_grid {
     int32_t width, height;
@@ -86,31 +85,30 @@ typedef struct gsc__gpu_grid {
     int32_t tiles_x, tiles_y, tiles;
 } gsc__gpu_grid;
 
-/* One thread: cuts the frame into bands of at most capacity intersections.  One round takes the
- * whole frame or nothing, and reads no offsets. */
+/* One thread cuts the frame into bands of at most `capacity` intersections.  A single round takes
+ * the whole frame or nothing, and reads no offsets. */
 typedef struct gsc_k_plan_bands {
     gsc__gpu_frame frame;
     gsc__gpu_grid grid;
     uint32_t capacity, rounds;
     gsc__gpu_band *bands; /* [rounds] */
-    int64_t *overflow;    /* scalar or NULL: bytes needed if the frame is not drawn, else 0 */
+    int64_t *overflow;    /* scalar or NULL: bytes needed if the frame is not blended, else 0 */
     int64_t record_bytes; /* of the intersections, before the lists */
     int32_t cameras, list_slots; /* each for the lists of the largest frame */
-    bool add;                    /* not the first camera: overflow is the largest of all */
+    bool add;                    /* not the first camera: keep the largest overflow */
 } gsc_k_plan_bands;
 
 /* -------------------------------------------------------------------- project */
 
-/* A camera's tensors: pointers of source on the device, or NULL where the values are on
- * the host: then they are in the arrays. */
+/* A camera's tensors: pointers of `source` to the device, or NULL for values that came from the
+ * host, which are in the arrays. */
 typedef struct gsc__gpu_camera_source {
     gsc__camera_source source;
     float view[16], projection[16], intrinsics[4], position[3];
     bool host_view, host_projection, host_intrinsics, host_position;
 } gsc__gpu_camera_source;
 
-/* Begins a frame with its camera, its header and empty groups, which one block makes; blocks
- * after it clear. */
+/* The first block begins a frame: its camera, its header and empty groups.  The others clear. */
 #define GSC__BEGIN_BLOCK 128
 #define GSC__CLEAR_BLOCKS 128
 typedef struct gsc_k_begin {
@@ -124,9 +122,9 @@ typedef struct gsc_k_begin {
     uint64_t magic, layout;
 } gsc_k_begin;
 
-/* A thread per Gaussian, a block per chunk: which ones are visible, and how many tiles they
- * reach.  Then a block per record_chunks chunks writes the records of the visible ones and
- * where they begin, and one thread plans a frame of one round.  Both take the same arguments. */
+/* Arguments of two kernels.  project, a thread per Gaussian and a block per chunk, finds which ones
+ * are visible and how many tiles they reach.  records, a block per record_chunks chunks, writes
+ * the records of the visible ones and where they begin; one thread plans a frame of one round. */
 #define GSC__RECORD_BLOCK 128
 #define GSC__RECORD_CHUNKS 4
 typedef struct gsc_k_project {
@@ -144,11 +142,11 @@ typedef struct gsc_k_project {
     const float *colors;                 /* [N, channels] or NULL */
     const float *sh;                     /* [N, sh_coefficients, 3] */
     const float *sh_dc;                  /* [N, 3] or NULL */
-    uint32_t record_chunks;              /* at most GSC__RECORD_CHUNKS: a block's */
-    gsc_k_plan_bands plan;               /* rounds other than 1: not by records */
+    uint32_t record_chunks;              /* of a block, at most GSC__RECORD_CHUNKS */
+    gsc_k_plan_bands plan;               /* records plans if rounds is 1 */
     gsc__gpu_header *report;             /* on the host, or NULL: records copies the header to
                                             it, the magic number last */
-    /* outputs of this camera or NULL */
+    /* outputs of this camera, or NULL */
     int32_t *radii; /* [N, radii_axes] */
     int32_t radii_axes;
     bool more_outputs;    /* any of these */
@@ -169,10 +167,10 @@ typedef struct gsc_k_mark_visible {
 
 /* ----------------------------------------------------------------------- tiles */
 
-/* For a frame that goes by bands, whose offsets must be known before its lists: the tiles
- * that each record reaches as +1 -1 marks along the rows of tiles.  A block takes
- * GSC__COUNT_CHUNK records and marks in shared memory if the tiles are at most
- * GSC__COUNT_SHARED, so that crowded tiles do not serialise the device. */
+/* For a frame of several bands, which needs its offsets before its lists: marks the tiles that each
+ * record reaches by +1 and -1 along the rows of tiles.  A block takes GSC__COUNT_CHUNK records.
+ * It marks in shared memory if there are at most GSC__COUNT_SHARED tiles, so that crowded tiles do
+ * not serialise the device. */
 #define GSC__COUNT_BLOCK 128
 #define GSC__COUNT_CHUNK 2048
 #define GSC__COUNT_SHARED 16384
@@ -182,7 +180,7 @@ typedef struct gsc_k_count_tiles {
     int32_t *differences; /* [tiles_y, tiles_x + 1], zeroed */
 } gsc_k_count_tiles;
 
-/* One block: offsets from the differences. */
+/* One block sums the differences to offsets. */
 #define GSC__SUM_BLOCK 1024
 typedef struct gsc_k_sum_tiles {
     gsc__gpu_frame frame;
@@ -190,15 +188,15 @@ typedef struct gsc_k_sum_tiles {
     const int32_t *differences; /* [tiles_y, tiles_x + 1] */
 } gsc_k_sum_tiles;
 
-/* Words that many blocks write to stand in cache lines of their own. */
+/* Words that many blocks write, each in a cache line of its own. */
 typedef struct gsc__gpu_order_progress {
     uint32_t next, line0[31];
     uint32_t found, line1[31]; /* blocks whose keys are done, see gsc_k_find_tiles */
 } gsc__gpu_order_progress;
 
-/* The band's tiles by falling list length, roughly, so that long lists start first, and behind
- * them the number of lists that are longer than the band's intersections divided by long_lists, which
- * makes them at most so many.  Two blocks for each chunk of GSC__ORDER_BLOCK tiles. */
+/* Orders the band's tiles by falling list length, roughly, so that long lists start first.  Behind
+ * them it writes how many lists are longer than the band's intersections divided by long_lists:
+ * at most long_lists.  Two blocks for each chunk of GSC__ORDER_BLOCK tiles. */
 #define GSC__ORDER_BLOCK 512
 #define GSC__ORDER_CLASSES 128 /* of lengths */
 typedef struct gsc_k_order_tiles {
@@ -211,9 +209,9 @@ typedef struct gsc_k_order_tiles {
     uint32_t *counts;                  /* [chunks, GSC__ORDER_CLASSES] zeroed: a count + 1 */
 } gsc_k_order_tiles;
 
-/* For a frame whose lists are all there: a thread per GSC__FIND_KEYS keys finds the tiles
- * that begin among them.  The blocks that start last order the tiles, so the grid is those of
- * the keys and gsc_k_order_tiles's. */
+/* For a frame of one band: a thread per GSC__FIND_KEYS keys finds the tiles that begin among them.
+ * The blocks that start last order the tiles, so the grid is that of the keys plus that of
+ * gsc_k_order_tiles. */
 #define GSC__FIND_BLOCK GSC__ORDER_BLOCK
 #define GSC__FIND_KEYS 8
 typedef struct gsc_k_find_tiles {
@@ -222,14 +220,14 @@ typedef struct gsc_k_find_tiles {
     bool narrow;      /* 16 */
 } gsc_k_find_tiles;
 
-/* A thread per record in depth order: writes its intersections of the band, behind those of
- * the records before it. */
+/* A thread per record in depth order writes the record's intersections with the band, behind those
+ * of the records before it. */
 #define GSC__EMIT_BLOCK 128
 typedef struct gsc_k_emit {
     gsc__gpu_frame frame;
     gsc__gpu_grid grid;
     const gsc__gpu_band *band;
-    uint32_t *next;   /* zeroed */
+    uint32_t *next;   /* zeroed: the next block's number */
     uint64_t *blocks; /* [blocks] look-back, zeroed */
     void *keys;       /* [capacity] tiles, counted from the band's first, 16 or 32 bits */
     bool narrow;      /* 16 */
@@ -262,7 +260,7 @@ typedef struct gsc_k_blend {
     /* statistics of this camera [N], zeroed; the 64-bit ones in fixed point */
     int32_t *touched, *weight_count;
     uint64_t *weight_sum, *weight_blend, *weight_distance;
-    const float *weight_scale; /* scalar: what weight_sum's values were multiplied with */
+    const float *weight_scale; /* scalar: the factor of weight_sum's values */
 } gsc_k_blend;
 
 #define GSC__BLEND_SCALE 4294967296.0f /* 2^32: alpha T is below 1 */
@@ -275,7 +273,7 @@ typedef struct gsc_k_weight_scale {
     float *scale;
 } gsc_k_weight_scale;
 
-/* Fixed-point statistics to float; NULL outputs are not wanted. */
+/* Converts statistics from fixed point to float; NULL outputs are not wanted. */
 #define GSC__STATISTICS_BLOCK 256
 typedef struct gsc_k_finish_statistics {
     int64_t gaussians;
@@ -284,8 +282,8 @@ typedef struct gsc_k_finish_statistics {
     float *weight_sum, *weight_blend, *weight_distance; /* [N] */
 } gsc_k_finish_statistics;
 
-/* Sums per record that blend_backward adds to, of GSC__SUMS floats: w, w u, w v, w u^2, w u v,
- * w v^2, red, green, blue, depth, |x|, |y|. */
+/* blend_backward adds to GSC__SUMS floats of each record: w, w u, w v, w u^2, w u v, w v^2, red,
+ * green, blue, depth, |x|, |y|. */
 #define GSC__SUMS 12
 typedef struct gsc_k_blend_backward {
     gsc__gpu_frame frame;
@@ -296,7 +294,7 @@ typedef struct gsc_k_blend_backward {
     const float *background; /* [channels] or NULL */
     const float *colors;     /* [N, channels], other than 3 channels */
     int32_t channels, pixel_last, clamp_stops;
-    float alpha_limit;       /* clamp_stops for the fast kernels: an alpha above has no gradient */
+    float alpha_limit;       /* of the fast kernels: an alpha above it has no gradient */
     const float *grad_color; /* [channels, H, W] or [H, W, channels], or NULL */
     const float *grad_alpha; /* [H, W] or NULL, as those below */
     const float *grad_depth;
@@ -304,14 +302,13 @@ typedef struct gsc_k_blend_backward {
     float *sums;        /* [record_capacity, GSC__SUMS] of the records */
     float *grad_colors; /* [N, channels] of the Gaussians, other than 3 channels */
     /* reproducible: see sums.cuh */
-    uint64_t *fixed; /* [record_capacity, GSC__SUMS] */
-    float *
-        color_sums; /* [record_capacity, color_width] of the records instead of grad_colors, or NULL */
+    uint64_t *fixed;       /* [record_capacity, GSC__SUMS] */
+    float *color_sums;     /* [record_capacity, color_width] in place of grad_colors, or NULL */
     uint64_t *color_fixed; /* [record_capacity, color_width] */
     uint32_t color_width;  /* channels, rounded up to a multiple of 4 */
 } gsc_k_blend_backward;
 
-/* Reproducible sums to floats, after both passes. */
+/* Converts reproducible sums to floats, after both passes. */
 #define GSC__FINISH_BLOCK 256
 typedef struct gsc_k_finish_sums {
     gsc__gpu_frame frame;
@@ -320,7 +317,7 @@ typedef struct gsc_k_finish_sums {
     uint32_t width;
 } gsc_k_finish_sums;
 
-/* Adds them to the gradients of the records' Gaussians. */
+/* Adds reproducible sums of colours to the gradients of the records' Gaussians. */
 typedef struct gsc_k_finish_colors {
     gsc__gpu_frame frame;
     const uint64_t *fixed; /* [records, width] */
@@ -329,7 +326,7 @@ typedef struct gsc_k_finish_colors {
     float *grad_colors; /* [N, channels] */
 } gsc_k_finish_colors;
 
-/* Zeroes the rows of the records. */
+/* Clears the sums of the records. */
 #define GSC__CLEAR_BLOCK 256
 typedef struct gsc_k_clear_sums {
     gsc__gpu_frame frame;
@@ -337,9 +334,8 @@ typedef struct gsc_k_clear_sums {
     uint32_t quads;
 } gsc_k_clear_sums;
 
-/* A block per chunk: the gradients of its Gaussians and its share of the camera's.  What
- * is overwritten is written for every Gaussian, what is not is added to for the visible
- * ones. */
+/* A block per chunk makes the gradients of its Gaussians and its share of the camera's.  A gradient
+ * that is overwritten is written for every Gaussian, any other is added to for the visible ones. */
 #define GSC__PROJECT_BACKWARD_BLOCK 128
 #define GSC__CAMERA_SHARES 15 /* 3x4 view, 3 position */
 
@@ -348,7 +344,7 @@ enum gsc__gpu_result {
     GSC__RESULT_BASIS = 0,       /* [25] of spherical harmonics */
     GSC__RESULT_ROTATION = 28,   /* [4] */
     GSC__RESULT_SCALE = 32,      /* [3] */
-    GSC__RESULT_COVARIANCE = 28, /* [6] instead of the two */
+    GSC__RESULT_COVARIANCE = 28, /* [6] in place of these two */
     GSC__RESULT_OPACITY = 35,
     GSC__RESULT_MEAN = 36,       /* [3] */
     GSC__RESULT_COLOR = 40,      /* [3] */
@@ -361,7 +357,7 @@ enum gsc__gpu_result {
 typedef struct gsc__gpu_gradient {
     float *to;
     uint32_t width;
-    uint32_t used; /* the values of a row that are not always zero */
+    uint32_t used; /* values of a row that are not always zero */
     uint32_t result;
     bool overwrite; /* instead of adding */
 } gsc__gpu_gradient;
@@ -375,22 +371,22 @@ typedef struct gsc_k_project_backward {
     const float *means, *opacities, *scales, *rotations, *covariances, *sh, *sh_dc;
     const float *sums; /* [record_capacity, GSC__SUMS] */
     bool has_sh, ndc;
-    bool log_scales, logit_opacities; /* what is stored, and differentiated by */
+    bool log_scales, logit_opacities; /* what is stored, and so differentiated */
     uint32_t gradients, sh_gradients;
     gsc__gpu_gradient gradient[GSC__GRADIENTS_MAX], sh_gradient[2];
     double *shares; /* [blocks, GSC__CAMERA_SHARES] or NULL */
 } gsc_k_project_backward;
 
-/* A parameter that is stepped in place of its gradient, which would be laid out the same. */
+/* A parameter that Adam steps, laid out as its gradient would be. */
 typedef struct gsc__gpu_step {
     float *parameter, *moment1, *moment2; /* [N, width] */
     uint32_t width, used, result;         /* as in gsc__gpu_gradient */
-    bool harmonics;                       /* result is of the basis */
-    bool vectors;                         /* rows are of whole 16-byte chunks */
+    bool harmonics;                       /* result belongs to the basis */
+    bool vectors;                         /* rows consist of whole 16-byte vectors */
     gsc__gpu_adam_constants constants;
 } gsc__gpu_step;
 
-/* The same, and then steps of the visible Gaussians' parameters. */
+/* The same, and then steps of Adam for the visible Gaussians' parameters. */
 #define GSC__STEPS_MAX 8
 typedef struct gsc_k_project_backward_step {
     gsc_k_project_backward project_backward;
@@ -400,7 +396,7 @@ typedef struct gsc_k_project_backward_step {
     gsc__gpu_step step[GSC__STEPS_MAX];
 } gsc_k_project_backward_step;
 
-/* One block: adds the shares, in a fixed order, to the gradients by view and position. */
+/* One block adds the shares, in a fixed order, to the gradients of view and position. */
 #define GSC__CAMERA_GRAD_BLOCK (64 * GSC__CAMERA_SHARES)
 typedef struct gsc_k_camera_grad {
     const gsc__camera *camera;
@@ -411,7 +407,7 @@ typedef struct gsc_k_camera_grad {
     float *grad_position; /* [3] or NULL */
 } gsc_k_camera_grad;
 
-/* A block a channel. */
+/* A block per channel. */
 #define GSC__BACKGROUND_GRAD_BLOCK 1024
 typedef struct gsc_k_background_grad {
     const float *final_t;    /* [pixels] */

@@ -1,24 +1,24 @@
 /* Exact k nearest neighbours, a warp for 32 queries that are neighbours on the curve.
  *
- * The warp walks the tree of knn_tree.cu depth first, nearest box first.  Each lane tests
- * one child of a node against the box of the 32 queries and the farthest k-th distance
- * among them; in a leaf each lane is a query and looks at all points.  A walk starts with a
- * good bound if the queries are points: from their own leaf and its two neighbours.
+ * The warp walks the tree of knn_tree.cu depth first, nearest box first.  Each lane tests one
+ * child of a node against the box of the 32 queries and the largest k-th distance among them.  In
+ * a leaf, each lane is a query and looks at all points.  If the queries are points, the walk
+ * starts with a good bound, from their own leaf and its two neighbours.
  *
- * Where the curve leaves a cluster, the box of 32 queries reaches from it into the void: it
- * holds thousands of leaves that none of the queries needs.  A node with many children near
- * the box is therefore tested against every query, which also says which child is nearest
- * to a query that still needs it.  A leaf that few queries need is the other way round: each
- * lane is a point, and the queries take turns.
+ * Where the curve leaves a cluster, the box of 32 queries extends into empty space and covers
+ * thousands of leaves that none of them needs.  A node with many children near the box is
+ * therefore tested against every query, which also finds the child nearest to a query that still
+ * needs it.  In a leaf that few queries need, each lane is a point instead, and the queries come
+ * one after the other.
  *
- * Distances are float differences of the original coordinates, squared and added by
- * operations that never decrease when a difference grows.  A box is therefore never rounded
- * to be farther than a point in it, and leaving a box out needs no tolerance. */
+ * Distances are float differences of the original coordinates, squared and added by operations
+ * whose results never decrease when a difference grows.  So a box is never rounded to be farther
+ * than a point in it, and skipping a box needs no tolerance. */
 #include "device.cuh"
 #include "knn_kernels.h"
 
-/* A candidate is one number, the bits of its squared distance above its index: it orders by
- * distance and then by index, because non-negative floats order as their bits do. */
+/* A candidate is one number, the bits of its squared distance above its index.  Numbers compare by
+ * distance, then by index, because non-negative floats compare as their bits do. */
 static __device__ __forceinline__ uint64_t gsc__pack(float distance2, uint32_t index) {
     return (uint64_t)__float_as_uint(distance2) << 32 | index;
 }
@@ -26,15 +26,15 @@ static __device__ __forceinline__ float gsc__distance2_of(uint64_t key) {
     return __uint_as_float((uint32_t)(key >> 32));
 }
 
-/* What a list is filled with: after every real candidate, even one at infinity. */
+/* Fills a list; comes after every real candidate, even one at infinity. */
 static __device__ __forceinline__ uint64_t gsc__missing() {
     return gsc__pack(GSC__KNN_INFINITY, GSC__KNN_NONE);
 }
 
-/* The k best in registers, sorted; k < size leaves the first places at 0 for good. */
+/* The k best in registers, sorted; if k < size, the first places stay 0. */
 template <int count> struct gsc__short_list {
     static constexpr int size = count, unroll = count <= 3 ? 8 : 2; /* of a leaf's points */
-    static constexpr int few_queries = 4;                           /* that take turns in a leaf */
+    static constexpr int few_queries = 4; /* that a leaf takes one by one */
     uint64_t keys[size];
 
     __device__ __forceinline__ void clear(int k) {
@@ -44,7 +44,7 @@ template <int count> struct gsc__short_list {
     __device__ __forceinline__ uint64_t last() const {
         return keys[size - 1];
     }
-    /* key is below the last. */
+    /* key must be below the last. */
     __device__ __forceinline__ void insert(uint64_t key, int) {
         keys[size - 1] = key;
 #pragma unroll
@@ -60,10 +60,10 @@ template <int count> struct gsc__short_list {
     }
 };
 
-/* The k best in memory as a heap, the last of them on top; lanes side by side. */
+/* The k best in memory, as a heap with the last of them on top; lanes side by side. */
 struct gsc__long_list {
     static constexpr int size = 0 /* k */, unroll = 2;
-    static constexpr int few_queries = 1; /* one lane alone is slow at this */
+    static constexpr int few_queries = 1; /* inserting for one lane at a time is slow */
     uint64_t *keys;                       /* [k, 32], this lane's */
     uint64_t top;
 
@@ -107,15 +107,15 @@ struct gsc__long_list {
 
 #define WARPS (GSC__KNN_BLOCK / 32)
 #define LEAF GSC__KNN_LEAF
-/* Children near the queries' box from which on each query is asked: testing all queries costs
- * as much as two leaves, and a node of a compact group seldom has as many. */
+/* With so many children near the queries' box, each query is tested: that costs as much as two
+ * leaves, and a node of a compact group seldom has as many. */
 #define MANY_CHILDREN 9
 
 static __device__ __forceinline__ float length2(float x, float y, float z) {
     return __fmaf_rn(z, z, __fmaf_rn(y, y, __fmul_rn(x, x)));
 }
 
-/* Of a point to the box from a to b. */
+/* From a point to the box from a to b. */
 static __device__ __forceinline__ float box_distance2(const float4 &a, const float4 &b, float x,
                                                       float y, float z) {
     return length2(fmaxf(fmaxf(a.x - x, x - b.x), 0.0f), fmaxf(fmaxf(a.y - y, y - b.y), 0.0f),
@@ -137,13 +137,13 @@ static __device__ __forceinline__ uint32_t warp_max(uint32_t x) {
 
 /* --------------------------------------------------------------------- search */
 
-/* A warp's own. */
+/* Of a warp. */
 struct warp_memory {
     float4 points[LEAF];  /* of a leaf, or the queries */
-    uint64_t lasts[LEAF]; /* of the queries' lists */
+    uint64_t lasts[LEAF]; /* last keys of the queries' lists */
     /* Bits of the children's distance to the queries; GSC__KNN_NONE: done or not needed. */
     uint32_t distances2[GSC__KNN_LEVELS][LEAF];
-    uint32_t least_indices[GSC__KNN_LEVELS][LEAF];
+    uint32_t min_indices[GSC__KNN_LEVELS][LEAF];
 };
 
 template <class list> struct group {
@@ -151,10 +151,10 @@ template <class list> struct group {
     warp_memory &memory;
     list &best;
     float x, y, z;                 /* this lane's query */
-    uint32_t self;                 /* the point that it is, or GSC__KNN_NONE */
+    uint32_t self;                 /* its number if it is a point, or GSC__KNN_NONE */
     bool valid;                    /* there is a query, and it is finite */
     float low[3], high[3];         /* box of the warp's queries */
-    uint32_t radius, radius_index; /* the last of all lists: bits of the distance, index */
+    uint32_t radius, radius_index; /* the largest key of all lists: bits of the distance, index */
 
     /* What a candidate must be below. */
     __device__ __forceinline__ uint64_t last() const {
@@ -188,7 +188,7 @@ template <class list> struct group {
         __syncwarp();
     }
 
-    /* Each lane's point is looked at by `queries`, one after the other. */
+    /* `queries` look at each lane's point, one after the other. */
     __device__ __forceinline__ void look_at_queries(const float4 &own, uint32_t queries) {
         const uint32_t index = __float_as_uint(own.w);
         for (; queries != 0; queries &= queries - 1) {
@@ -224,11 +224,11 @@ template <class list> struct group {
     }
 
     /* Whether a child may hold something for any query. */
-    __device__ __forceinline__ bool in_reach(uint32_t distance2, uint32_t least_index) const {
-        return distance2 < radius || (distance2 == radius && least_index < radius_index);
+    __device__ __forceinline__ bool in_reach(uint32_t distance2, uint32_t min_index) const {
+        return distance2 < radius || (distance2 == radius && min_index < radius_index);
     }
 
-    /* Bits of the least distance of this lane's child to a query that needs it. */
+    /* Bits of the smallest distance of this lane's child to a query that needs it. */
     __device__ __forceinline__ uint32_t ask_queries(const float4 &a, const float4 &b) {
         uint32_t nearest = GSC__KNN_NONE;
         __syncwarp(); /* the points of the leaf before have been read */
@@ -259,17 +259,17 @@ template <class list> struct group {
         if (__popc(__ballot_sync(GSC__ALL_LANES, near)) >= MANY_CHILDREN)
             distance2 = ask_queries(a, b);
         memory.distances2[level][gsc__lane()] = distance2;
-        memory.least_indices[level][gsc__lane()] = __float_as_uint(a.w);
+        memory.min_indices[level][gsc__lane()] = __float_as_uint(a.w);
     }
 
-    /* From the top through every box in reach; [first, end) are leaves that were visited. */
+    /* Walks from the top through every box in reach; leaves [first, end) were visited before. */
     __device__ __forceinline__ void walk(uint32_t first, uint32_t end) {
         int level = args.levels - 1;
         uint32_t number = 0;
         open(level, number);
         for (;;) {
             const uint32_t distance2 = memory.distances2[level][gsc__lane()];
-            const bool near = in_reach(distance2, memory.least_indices[level][gsc__lane()]);
+            const bool near = in_reach(distance2, memory.min_indices[level][gsc__lane()]);
             const uint32_t nearest = warp_min(near ? distance2 : GSC__KNN_NONE);
             if (nearest == GSC__KNN_NONE) {
                 if (++level == args.levels) return;
@@ -370,7 +370,7 @@ static __device__ __forceinline__ void search(const gsc_k_knn_search &args, warp
     if (exists) write_row(args, row, best, g.valid);
 }
 
-/* k up to 3, the usual one. */
+/* k up to 3, the usual case. */
 extern "C" __global__ void __launch_bounds__(GSC__KNN_BLOCK)
     gsc_knn_3(const __grid_constant__ gsc_k_knn_search args) {
     gsc__begin_kernel();

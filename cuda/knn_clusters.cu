@@ -1,13 +1,12 @@
-/* Puts points in order that the cells of the curve cannot tell apart.
+/* Orders points that the cells of the curve cannot distinguish.
  *
- * One far outlier makes the cells large, and thousands of points may share one.  Leaves of
- * such a cluster are in no order, so that each overlaps all others, and a search would compare
- * all points of the cluster: quadratic time.  A cluster is therefore ordered again along a curve
- * through its own bounding box.  A large one is first divided by the curve's first bits; a
- * part that is still large gets a bounding box of its own, so that any depth is reached.
- * Points that are all in one place need no order.
+ * One far outlier makes the cells large, and thousands of points may share one.  The leaves of such
+ * a cluster have no order, so each overlaps all others, and a search would compare all points of
+ * the cluster in quadratic time.  A cluster is therefore ordered again, along a curve through its
+ * own bounding box.  A large one is first divided by the curve's first bits; a part that is still
+ * large gets a bounding box of its own, to any depth.  Points that are all equal need no order.
  *
- * The order within a part depends on how atomic additions come, results do not: candidates
+ * The order within a part depends on the order of atomic additions.  Results do not: candidates
  * are compared by distance and index, never by place. */
 #include "knn_curve.cuh"
 
@@ -29,11 +28,11 @@ static __device__ __forceinline__ bool in_cell(const gsc_k_knn_clusters &args, u
     return gsc__place_key(cells, point_at(args, place)) == key;
 }
 
-/* The number of places from `first` on, at most `most`, that are in a cell; the first one is.
- * step: 1 upwards, -1 downwards. */
+/* How many places from `first` on, at most `most`, are in a cell; the first one is.  step: 1 goes
+ * up, -1 goes down. */
 static __device__ uint32_t run_length(const gsc_k_knn_clusters &args, uint32_t first, uint32_t most,
                                       int step, const gsc__gpu_cells &cells, uint64_t key) {
-    uint32_t length = 1, end = most + 1; /* length places are, end places are not */
+    uint32_t length = 1, end = most + 1; /* `length` places are in the cell, `end` places are not */
     while (end - length > 1) {
         const uint32_t middle = length + (end - length) / 2;
         const uint32_t place = step > 0 ? first + (middle - 1) : first - (middle - 1);
@@ -47,13 +46,13 @@ static __device__ uint32_t run_length(const gsc_k_knn_clusters &args, uint32_t f
 
 static __device__ void add_cluster(const gsc_k_knn_clusters &args, uint32_t begin, uint32_t end) {
     const uint32_t number = atomicAdd(&args.clusters->added, 1u);
-    if (number >= args.capacity) return; /* left as it is, which is slow but right */
+    if (number >= args.capacity) return; /* stays unordered: slower, with the same results */
     atomicAdd(&args.clusters->pending, 1u);
     __threadfence();
     atomicExch((unsigned long long *)args.list + number, (uint64_t)end << 32 | begin);
 }
 
-/* A thread per leaf.  The first that sees two places in its cluster lists it. */
+/* A thread per leaf.  The first that finds two different points in its cluster lists it. */
 extern "C" __global__ void __launch_bounds__(GSC__KNN_BLOCK)
     gsc_knn_find_clusters(const __grid_constant__ gsc_k_knn_clusters args) {
     gsc__begin_kernel();
@@ -97,7 +96,7 @@ static __device__ void take_cluster(const gsc_k_knn_clusters &args, cluster_memo
         uint64_t cluster = 0;
         const uint32_t number = atomicAdd(&args.clusters->taken, 1u);
         while (number < args.capacity) {
-            /* Nothing pending: nobody is left who might add it. */
+            /* Nothing pending: no block is left that could add it. */
             const uint32_t pending = atomicAdd(&args.clusters->pending, 0u);
             cluster = atomicAdd((unsigned long long *)args.list + number, 0ull);
             if (cluster != 0 || pending == 0) break;
@@ -161,7 +160,7 @@ static __device__ __forceinline__ uint32_t part_of(const cluster_memory &memory,
     return (uint32_t)gsc__curve_key<PART_BITS>(gsc__cell_of(memory.cells, p));
 }
 
-/* Brings the parts of a cluster together; memory.ends says where each ends. */
+/* Gathers the points of each part of a cluster; leaves where each part ends in memory.ends. */
 static __device__ void divide_cluster(const gsc_k_knn_clusters &args, cluster_memory &memory,
                                       uint32_t begin, uint32_t end) {
     for (uint32_t i = threadIdx.x; i < PARTS; i += BLOCK) memory.ends[i] = 0;
@@ -189,7 +188,7 @@ static __device__ void divide_cluster(const gsc_k_knn_clusters &args, cluster_me
     __syncthreads();
 }
 
-/* The last part that ends at or before `end`; -1 if the first one does not. */
+/* The last part that ends at or before `end`, or -1. */
 static __device__ int last_part_before(const cluster_memory &memory, uint32_t end) {
     int part = -1;
     for (int step = PARTS / 2; step > 0; step /= 2)
@@ -197,8 +196,7 @@ static __device__ int last_part_before(const cluster_memory &memory, uint32_t en
     return part + 1 < PARTS && memory.ends[part + 1] <= end ? part + 1 : part;
 }
 
-/* Sorts the parts of a divided cluster, many small ones at once; large ones are added to the
- * list. */
+/* Sorts the parts of a divided cluster, many small ones at once; adds large ones to the list. */
 static __device__ void order_parts(const gsc_k_knn_clusters &args, cluster_memory &memory,
                                    uint32_t begin, uint32_t end) {
     while (begin < end) {

@@ -1,9 +1,9 @@
 /* Places of points on a Hilbert curve.
  *
- * The keys are those of Skilling, Programming the Hilbert curve (AIP Conference Proceedings
- * 707, 2004), in three dimensions with up to 21 bits each: runs of neighbours on this curve
- * meet half as many others as along Morton's, because it never jumps.  The key of fewer bits
- * is the beginning of the key of more. */
+ * The keys are those of Skilling, Programming the Hilbert curve (AIP Conference Proceedings 707,
+ * 2004), in three dimensions with up to 21 bits each.  Runs of neighbours on this curve meet half
+ * as many others as along Morton's, because it never jumps.  The key of fewer bits is the
+ * beginning of the key of more. */
 #ifndef GSC_KNN_CURVE_CUH
 #define GSC_KNN_CURVE_CUH
 
@@ -32,7 +32,7 @@ static __device__ __forceinline__ void gsc__add_bounds(gsc__gpu_bounds &sum,
     sum.finite += other.finite;
 }
 
-/* The sum of a block's bounds, for thread 0.  parts: a warp's each. */
+/* The sum of a block's bounds, in thread 0.  parts: one per warp. */
 static __device__ gsc__gpu_bounds gsc__block_bounds(gsc__gpu_bounds own, gsc__gpu_bounds *parts) {
     for (int step = 16; step > 0; step /= 2) {
         gsc__gpu_bounds other;
@@ -50,7 +50,7 @@ static __device__ gsc__gpu_bounds gsc__block_bounds(gsc__gpu_bounds own, gsc__gp
     return own;
 }
 
-/* One scale serves all axes. */
+/* All axes share one scale. */
 static __device__ __forceinline__ gsc__gpu_cells gsc__cells_of(const gsc__gpu_bounds &box,
                                                                uint32_t count) {
     gsc__gpu_cells cells = {{0, 0, 0}, 0, box.finite, count};
@@ -73,14 +73,14 @@ static __device__ __forceinline__ gsc__cell gsc__cell_of(const gsc__gpu_cells &c
                                                          const float *p) {
     uint32_t cell[3];
     for (int axis = 0; axis < 3; ++axis) {
-        const float half = __fmul_rn(0.5f, p[axis]); /* no kernel rounds in another way */
+        const float half = __fmul_rn(0.5f, p[axis]); /* the same rounding in every kernel */
         const float place = __fmul_rn(__fsub_rn(half, cells.low[axis]), cells.scale);
         cell[axis] = (uint32_t)(int32_t)place & ((1u << GSC__CURVE_BITS) - 1);
     }
     return {cell[0], cell[1], cell[2]};
 }
 
-/* Spreads the low 21 bits so that two zeros stand between any two of them. */
+/* Spreads the low 21 bits, with two zeros between neighbours. */
 static __device__ __forceinline__ uint64_t gsc__spread(uint64_t x) {
     x = (x | x << 32) & 0x001f00000000ffffull;
     x = (x | x << 16) & 0x001f0000ff0000ffull;
@@ -91,7 +91,7 @@ static __device__ __forceinline__ uint64_t gsc__spread(uint64_t x) {
 }
 
 /* One step of Skilling's loop: `x` inverts or exchanges the low bits of x0. */
-static __device__ __forceinline__ void gsc__undo_turn(uint32_t &x0, uint32_t &x, int bit) {
+static __device__ __forceinline__ void gsc__undo_rotation(uint32_t &x0, uint32_t &x, int bit) {
     const uint32_t low = (1u << bit) - 1;
     const uint32_t invert = low & (0 - (x >> bit & 1));
     const uint32_t exchange = (x0 ^ x) & (low & ~invert);
@@ -99,7 +99,7 @@ static __device__ __forceinline__ void gsc__undo_turn(uint32_t &x0, uint32_t &x,
     x ^= exchange;
 }
 
-/* Of the highest `bits` of a cell's numbers. */
+/* The key of the highest `bits` of a cell's numbers. */
 template <int bits> static __device__ __forceinline__ uint64_t gsc__curve_key(gsc__cell cell) {
     uint32_t x = cell.x >> (GSC__CURVE_BITS - bits), y = cell.y >> (GSC__CURVE_BITS - bits),
              z = cell.z >> (GSC__CURVE_BITS - bits);
@@ -107,21 +107,21 @@ template <int bits> static __device__ __forceinline__ uint64_t gsc__curve_key(gs
     for (int bit = bits - 1; bit > 0; --bit) {
         const uint32_t low = (1u << bit) - 1;
         x ^= low & (0 - (x >> bit & 1));
-        gsc__undo_turn(x, y, bit);
-        gsc__undo_turn(x, z, bit);
+        gsc__undo_rotation(x, y, bit);
+        gsc__undo_rotation(x, z, bit);
     }
     y ^= x;
     z ^= y;
-    uint32_t turn = z >> 1; /* parity of the bits above each bit */
-    turn ^= turn >> 1;
-    turn ^= turn >> 2;
-    turn ^= turn >> 4;
-    turn ^= turn >> 8;
-    turn ^= turn >> 16;
-    return gsc__spread(x ^ turn) << 2 | gsc__spread(y ^ turn) << 1 | gsc__spread(z ^ turn);
+    uint32_t parity = z >> 1; /* of the bits above each bit */
+    parity ^= parity >> 1;
+    parity ^= parity >> 2;
+    parity ^= parity >> 4;
+    parity ^= parity >> 8;
+    parity ^= parity >> 16;
+    return gsc__spread(x ^ parity) << 2 | gsc__spread(y ^ parity) << 1 | gsc__spread(z ^ parity);
 }
 
-/* What points are sorted by first; p is finite.  The last cell joins the one before it. */
+/* The key that points are sorted by; p is finite.  The last cell joins the one before it. */
 static __device__ __forceinline__ uint64_t gsc__place_key(const gsc__gpu_cells &cells,
                                                           const float *p) {
     return min((uint64_t)gsc__curve_key<GSC__CURVE_BITS>(gsc__cell_of(cells, p)),

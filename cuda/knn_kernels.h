@@ -4,7 +4,7 @@
 
 #include "kernels.h"
 
-#define GSC__KNN_LEAF 32 /* points of a leaf, boxes under a box: one for each lane */
+#define GSC__KNN_LEAF 32 /* points of a leaf, boxes under a box: one per lane */
 #define GSC__KNN_KEY_BITS 63
 #define GSC__KNN_LEVELS 7 /* of boxes: 32^7 points */
 #define GSC__KNN_NONE 0xffffffffu
@@ -15,13 +15,13 @@
 /* 32 bytes, read as two float4. */
 typedef struct gsc__gpu_box {
     float low[3];
-    uint32_t least_index; /* of the points inside */
+    uint32_t min_index; /* of the points inside */
     float high[3];
     uint32_t unused;
 } gsc__gpu_box;
 
 #define GSC__KNN_CLUSTER 4            /* leaves of a cluster, at least */
-#define GSC__KNN_CLUSTERED_COUNT 4096 /* points from which on clusters matter */
+#define GSC__KNN_CLUSTERED_COUNT 4096 /* points from which clusters matter */
 #define GSC__KNN_CLUSTERS_BLOCK 512
 
 typedef struct gsc__gpu_bounds {
@@ -29,9 +29,9 @@ typedef struct gsc__gpu_bounds {
     uint32_t finite; /* points with finite coordinates */
 } gsc__gpu_bounds;
 
-/* Cells of the curve: (0.5 x - low) scale; half, because an extent may overflow. */
+/* Cells of the curve: (0.5 x - low) scale; halved, because an extent may overflow. */
 typedef struct gsc__gpu_cells {
-    float low[3], scale; /* scale 0: too small to be divided */
+    float low[3], scale; /* scale 0: the extent is too small to divide */
     uint32_t finite, count;
 } gsc__gpu_cells;
 
@@ -43,7 +43,7 @@ typedef struct gsc_k_knn_bounds {
     gsc__gpu_cells *cells;
 } gsc_k_knn_bounds;
 
-/* A thread per point: its place on the curve, all ones if it is not finite and only then. */
+/* A thread per point finds its place on the curve: all ones if, and only if, it is not finite. */
 typedef struct gsc_k_knn_keys {
     const float *points; /* [count, 3] */
     const gsc__gpu_cells *cells;
@@ -53,8 +53,8 @@ typedef struct gsc_k_knn_keys {
     uint32_t cleared_words; /* at most the count */
 } gsc_k_knn_keys;
 
-/* Clusters: runs of leaves whose points share a cell of the curve but not a place.  They wait
- * in a list that only grows; a block takes one and may add parts of it that are left. */
+/* A cluster is a run of leaves whose points share a cell of the curve without being equal.
+ * Clusters wait in a list that only grows; a block takes one and may add parts of it. */
 typedef struct gsc__gpu_clusters {
     uint32_t added, taken, pending, unused; /* pending: added and not finished */
 } gsc__gpu_clusters;
@@ -66,13 +66,14 @@ typedef struct gsc_k_knn_clusters {
     uint32_t *order; /* [count] */
     uint32_t *other; /* [count], overwritten */
     gsc__gpu_clusters *clusters;
-    uint64_t *list;  /* [capacity], first place and the one after the last; 0: not yet there */
-    uint32_t *found; /* [leaves / GSC__KNN_CLUSTER + 1], by first leaf: whether it is listed */
+    uint64_t *list; /* [capacity], first place | end << 32; 0: not there yet */
+    uint32_t *
+        found; /* [leaves / GSC__KNN_CLUSTER + 1] whether the cluster that begins there is listed */
     uint32_t capacity;
 } gsc_k_knn_clusters;
 
-/* A warp per leaf: its points side by side, w the bits of the index, and its box.  Places
- * without a point get NaN, leaves without one an empty box. */
+/* A warp per leaf writes its points side by side, with the index's bits as w, and its box.  Places
+ * without a point are NaN, leaves without one have an empty box. */
 typedef struct gsc_k_knn_leaves {
     const float *points;   /* [count, 3] */
     const uint32_t *order; /* [count] */
@@ -100,7 +101,7 @@ typedef struct gsc_k_knn_search {
     int32_t levels;
     uint32_t leaves;
     int32_t k;
-    uint64_t *lists; /* [warps, k, 32], of the kernel for any k */
+    uint64_t *lists; /* [warps, k, 32] for the kernel for any k */
     void *indices;   /* [count, k] or NULL */
     int32_t indices64;
     float *distances2; /* [count, k] or NULL */

@@ -1,11 +1,11 @@
 /* Points in the order of a Hilbert curve, and boxes above them.
  *
- * Leaves are runs of 32 points and every box covers 32 boxes below it, so the tree needs no
+ * Leaves are runs of 32 points, and every box covers 32 boxes below it, so the tree needs no
  * pointers and a warp looks at all children at once.
  *
- * A box keeps the lowest index inside: among points at equal distance the lower index wins,
- * so a box at exactly the distance of the k-th neighbour can be left out once its indices
- * are higher.  Without that, clouds of many duplicates would take quadratic time. */
+ * A box keeps the lowest index inside.  Among points at equal distance the lower index wins, so a
+ * box at exactly the distance of the k-th neighbour can be skipped if its indices are higher.
+ * Without that, clouds with many duplicates would take quadratic time. */
 #include "knn_curve.cuh"
 
 #define BLOCK GSC__KNN_BLOCK
@@ -48,7 +48,7 @@ extern "C" __global__ void __launch_bounds__(GSC__KNN_BLOCK)
 
 /* ---------------------------------------------------------------------- boxes */
 
-/* The box around the boxes of all lanes, for every lane. */
+/* The box around the boxes of all lanes, in every lane. */
 static __device__ __forceinline__ gsc__gpu_box warp_box(gsc__gpu_box box) {
     for (int step = 16; step > 0; step /= 2) {
         for (int axis = 0; axis < 3; ++axis) {
@@ -57,8 +57,8 @@ static __device__ __forceinline__ gsc__gpu_box warp_box(gsc__gpu_box box) {
             box.high[axis] =
                 fmaxf(box.high[axis], __shfl_xor_sync(GSC__ALL_LANES, box.high[axis], step));
         }
-        uint32_t other = __shfl_xor_sync(GSC__ALL_LANES, box.least_index, step);
-        box.least_index = min(box.least_index, other);
+        uint32_t other = __shfl_xor_sync(GSC__ALL_LANES, box.min_index, step);
+        box.min_index = min(box.min_index, other);
     }
     return box;
 }

@@ -1,14 +1,13 @@
-/* Step 1: cameras, which Gaussians one sees, and how many tiles they reach.
+/* Step 1: which Gaussians a camera sees, and how many tiles they reach.
  *
- * Only the visible ones get memory: this finds and counts them, records.cu projects those
- * again and writes them down, which costs less than keeping what was found of every
- * Gaussian. */
+ * Only visible Gaussians get memory: this kernel finds and counts them, and records.cu projects
+ * them again to write their records.  That costs less than keeping results for every Gaussian. */
 #include "project.cuh"
 #include "spans.cuh"
 
 /* ------------------------------------------------------------------- finding */
 
-/* The longest that a unit vector becomes by the Gaussian's axes.  scale: as stored. */
+/* The largest length to which the Gaussian's axes map a unit vector.  scale: as stored. */
 static __device__ __forceinline__ float longest_axis(const gsc_k_project &args,
                                                      const gsc__camera &camera, int64_t i,
                                                      const float scale[3]) {
@@ -17,7 +16,7 @@ static __device__ __forceinline__ float longest_axis(const gsc_k_project &args,
                         : fmaxf(fmaxf(fabsf(scale[0]), fabsf(scale[1])), fabsf(scale[2]));
     longest *= fabsf(args.scale_modifier);
     if (!camera.compat || !args.rotations) return longest;
-    /* A quaternion of length l that is not normalised makes (1 - l^2) I + l^2 R. */
+    /* A quaternion of length l makes (1 - l^2) I + l^2 R. */
     const float *q = args.rotations + 4 * i;
     const float norm2 = q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3];
     return longest * (fabsf(1 - norm2) + norm2);
@@ -36,12 +35,12 @@ static __device__ __forceinline__ void mean_by_depth(const gsc__camera &camera, 
     at[1] = fmaf(half * h[1], camera.height, 0.5f * (camera.height - 1) * point[2]);
 }
 
-/* What the bounds are made of, as stored. */
+/* What the bounds depend on, as stored. */
 typedef struct outline {
     float mean[3], scale[3], opacity;
 } outline;
 
-/* Loads that depend on nothing.  Covariances have no bounds: then any scale will do. */
+/* Loads that depend on no others.  Covariances have no bounds, so any scale will do. */
 static __device__ __forceinline__ outline load_outline(const gsc_k_project &args, int64_t i) {
     const float *sizes = args.covariances ? args.means : args.scales;
     outline in = {};
@@ -52,9 +51,9 @@ static __device__ __forceinline__ outline load_outline(const gsc_k_project &args
     return in;
 }
 
-/* Whether make_record() may say yes, by bounds of what it computes, with a margin for
- * rounding.  Everything is multiplied by the depth, which spares a reciprocal and roots.
- * Comparisons with NaN, and whatever the bounds are not for, say that it may. */
+/* Whether make_record() may find the Gaussian visible: bounds of what it computes, with a margin
+ * for rounding.  Everything is multiplied by the depth, which saves a reciprocal and roots.  True
+ * also for NaN and for Gaussians that the bounds do not cover. */
 static __device__ bool may_be_seen(const gsc_k_project &args, const gsc__camera &camera,
                                    const outline &in, int64_t i) {
     const float longest = longest_axis(args, camera, i, in.scale);
@@ -73,7 +72,7 @@ static __device__ bool may_be_seen(const gsc_k_project &args, const gsc__camera 
     return gsc__in_depth_range(&camera, point) ? !outside || !bounded : args.prefiltered;
 }
 
-/* What a block finds. */
+/* Of a block. */
 typedef struct chunk_memory {
     gsc__camera camera;
     row_work work[GSC__CHUNK / 32];
@@ -82,9 +81,10 @@ typedef struct chunk_memory {
     uint8_t list[GSC__CHUNK]; /* the candidates */
 } chunk_memory;
 
-/* What the block's threads are to look at, without gaps: in most scenes most Gaussians lie
- * outside the image, and a warp that has one which does not pays for 32.  How many; which
- * warp's come first may vary, and moves work, never results. */
+/* Lists the Gaussians that the block's threads have to project, without gaps, and returns their
+ * number.  In most scenes most Gaussians lie outside the image, and a warp would pay for 32 if it
+ * had a single candidate.  Which warp's candidates come first may vary: that moves work between
+ * threads, never results. */
 static __device__ __forceinline__ uint32_t list_candidates(bool mine, chunk_memory *memory) {
     const uint32_t word = __ballot_sync(GSC__ALL_LANES, mine);
     if (word) {
@@ -137,7 +137,7 @@ static __device__ __forceinline__ void project_candidates(const gsc_k_project &a
     }
 }
 
-/* Registers for so many blocks a multiprocessor: of capability 7.5 it holds 1024 threads. */
+/* Blocks per multiprocessor, which limit registers: on capability 7.5 it holds 1024 threads. */
 #define PROJECT_BLOCKS (__CUDA_ARCH__ < 800 ? 4 : 6)
 extern "C" __global__ void __launch_bounds__(GSC__CHUNK, PROJECT_BLOCKS)
     gsc_project(const __grid_constant__ gsc_k_project args) {
@@ -160,7 +160,7 @@ extern "C" __global__ void __launch_bounds__(GSC__CHUNK, PROJECT_BLOCKS)
     if (candidates > 0) __syncthreads();
     if (threadIdx.x < GSC__CHUNK / 32)
         frame.seen[blockIdx.x * (GSC__CHUNK / 32) + threadIdx.x] = memory.seen[threadIdx.x];
-    /* No result is used, so that no block stays to wait for one. */
+    /* Results are not used, so that no block waits for them. */
     if (threadIdx.x > 0 || memory.visible == 0) return;
     atomicAdd(frame.groups + (blockIdx.x >> frame.group_shift), memory.visible);
     atomicAdd(&frame.header->visible, memory.visible);

@@ -1,16 +1,16 @@
-/* The projection of one Gaussian and its record but for the colour, which project.cu and
- * records.cu make alike: what is counted in the one is written in the other.
+/* The projection of one Gaussian, and its record without the colour.  project.cu counts what
+ * records.cu writes.
  *
- * Both files are compiled without contraction to fused multiply-adds, as tiles.cu is: what
- * they count and what is emitted there must agree to the last bit. */
+ * Both files are compiled without contraction to fused multiply-adds, as tile_lists.cu is: what
+ * they count and what that file emits must agree to the last bit. */
 #ifndef GSC_PROJECT_CUH
 #define GSC_PROJECT_CUH
 
 #include "device.cuh"
 
-/* Pixels [*first, *last] along one axis that the splat can reach: its ellipse's box and,
- * in compat, the 16-pixel tiles of the original's square.  False if that square touches
- * no tile; an empty range only means that the splat blends nowhere. */
+/* Pixels [*first, *last] along one axis that the splat can reach: its ellipse's box and, in compat,
+ * the 16-pixel tiles of the original's square.  False if that square touches no tile; an empty
+ * range only means that the splat blends nowhere. */
 static __device__ bool pixel_range(const gsc__camera &camera, float mean, float radius,
                                    float extent, float size, bool reaches, int32_t *first,
                                    int32_t *last) {
@@ -53,7 +53,7 @@ typedef struct gaussian {
     float mean[3], opacity, shape[7];
 } gaussian;
 
-/* All at once: one wait for memory instead of two. */
+/* All loads at once: one wait for memory instead of two. */
 static __device__ __forceinline__ gaussian load_gaussian(const gsc_k_project &args, int64_t i) {
     gaussian in;
     for (int k = 0; k < 3; ++k) in.mean[k] = args.means[3 * i + k];
@@ -112,8 +112,8 @@ static __device__ void write_outputs(const gsc_k_project &args, const gsc__camer
     }
 }
 
-/* All of a record but its colour.  True if the Gaussian is visible; it may still reach
- * no pixel centre, as an empty box says. */
+/* A record without its colour.  True if the Gaussian is visible; with an empty box it still reaches
+ * no pixel centre. */
 static __device__ bool make_record(const gsc_k_project &args, const gsc__camera &camera, int64_t i,
                                    const gaussian &in, gsc__gpu_record *record, gsc__projection *p,
                                    float radii[2], float *opacity) {
@@ -135,7 +135,7 @@ static __device__ __forceinline__ bool reaches_pixels(const gsc__gpu_record &rec
     return (record.columns >> 16) >= (record.columns & 0xffff);
 }
 
-/* Into shared memory, where it is after copy_wait and a barrier. */
+/* Copies it to shared memory, where it is after gsc__copy_wait and a barrier. */
 static __device__ __forceinline__ void request_camera(const gsc__gpu_frame &frame,
                                                       gsc__camera *camera) {
     const uint32_t *from = (const uint32_t *)frame.camera + threadIdx.x;

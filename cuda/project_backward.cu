@@ -1,14 +1,13 @@
-/* The last part of backward: from a record's sums to the gradients of its Gaussian and
- * to its share of the camera's.  Everything but the sums is computed again: cheaper than
- * having stored it. */
+/* The last part of backward: from a record's sums to the gradients of its Gaussian and its share of
+ * the camera's.  Everything except the sums is computed again, which costs less than storing it. */
 #include "../src/math/splat_grad.h"
 #include "rows.cuh"
 #include "sh_rows.cuh"
 
-/* Rows of results, one a thread; before that a row holds the Gaussian's SH coefficients.
- * An odd number of 16-byte chunks, so that those of neighbours are in different banks. */
+/* Rows of results, one per thread; before that, a row holds the Gaussian's SH coefficients.  An odd
+ * number of 16-byte vectors, so that rows of neighbours are in different banks. */
 #define ROW (GSC__RESULT_SIZE / 4)
-static_assert(ROW == GSC__SH_ROW_VECTORS, "a row of coefficients has the place of one of results");
+static_assert(ROW == GSC__SH_ROW_VECTORS, "a row of coefficients is as long as one of results");
 typedef struct block_memory {
     float4 rows[GSC__PROJECT_BACKWARD_BLOCK][ROW];
     gsc__camera camera;
@@ -43,7 +42,7 @@ static __device__ void splat_grad(const gsc__gpu_record &record, const float *m,
     out->depth = depth;
 }
 
-/* Not through the read-only cache: the kernel may write them afterwards. */
+/* Not through the read-only cache: the kernel may step them afterwards. */
 static __device__ __forceinline__ void load(const float *from, int count, float *to) {
     for (int k = 0; k < count; ++k) to[k] = from[k];
 }
@@ -74,7 +73,7 @@ static __device__ __forceinline__ void geometry_grad(const gsc_k_project_backwar
     gsc__to_camera(&camera, in.mean, p.point);
     gsc__project_mean(&camera, in.mean, &p);
     gsc__project_jacobian(&camera, &p);
-    /* Calls of their own: a pointer that may be NULL would put arrays into memory. */
+    /* Separate calls: a pointer that may be NULL would put arrays into memory. */
     if (args.covariances) {
         float covariance[6];
         load(args.covariances + 6 * i, 6, covariance);
@@ -109,7 +108,7 @@ static __device__ __forceinline__ void load_gaussian(const gsc_k_project_backwar
 
 /* ------------------------------------------------------- spherical harmonics */
 
-/* Nobody reads the coefficient of degree 0. */
+/* The coefficient of degree 0 is not needed. */
 static __device__ __forceinline__ bool reads_sh(const gsc_k_project_backward &args) {
     return args.has_sh && args.sh_degree > 0;
 }
@@ -121,7 +120,7 @@ static __device__ __forceinline__ gsc__sh_rows sh_rows_of(const gsc_k_project_ba
     return rows;
 }
 
-/* Starts to copy the warp's rows.  Coefficient 0 may be absent. */
+/* Starts to copy the warp's rows, perhaps without coefficient 0. */
 static __device__ __forceinline__ void stage_sh(const gsc_k_project_backward &args, uint32_t index,
                                                 uint32_t mine, uint32_t to) {
     const gsc__sh_rows rows = sh_rows_of(args);
@@ -140,8 +139,7 @@ static __device__ __forceinline__ void stage_sh(const gsc_k_project_backward &ar
     gsc__copy_commit();
 }
 
-/* weight[k]: the coefficient times the gradient by the channels; those beyond the degree
- * are undefined. */
+/* weight[k]: coefficient k times the gradient of the colour; undefined beyond the degree. */
 static __device__ __forceinline__ void sh_weights(const gsc_k_project_backward &args, int64_t i,
                                                   const float4 *row, const float g[3],
                                                   float *weight) {
@@ -178,7 +176,7 @@ static __device__ __forceinline__ void sh_grad(const gsc_k_project_backward &arg
         sh_weights(args, i, row, g, weight);
         gsc__sh_mean_grad(args.sh_degree, direction, inverse, weight, grad_mean);
     }
-    /* What is never defined would hold its registers through the whole kernel. */
+    /* Values that are never defined would occupy registers through the whole kernel. */
     for (int k = 0; k < GSC__SH_MAX_COEFFICIENTS + 3; ++k) basis[k] = 0;
     gsc__sh_basis(args.sh_degree, direction, basis);
 #pragma unroll
@@ -216,7 +214,7 @@ static __device__ __forceinline__ void write_geometry(const gsc_k_project_backwa
     }
 }
 
-/* means2d's chunks of the row; the result is for the way further back. */
+/* The row's results for means2d; splat: the gradient that goes further back. */
 static __device__ __forceinline__ void image_grad(const gsc_k_project_backward &args,
                                                   const gsc__camera &camera,
                                                   const gsc__gpu_record &record,
@@ -229,9 +227,9 @@ static __device__ __forceinline__ void image_grad(const gsc_k_project_backward &
     row[GSC__RESULT_MEAN2D_ABS / 4] = make_float4(m[10] * scale * x, m[11] * scale * y, 0, 0);
 }
 
-/* One record: its Gaussian's gradients into the thread's row.  All lanes call it.  Those
- * without one repeat that of the first lane that has one, and nobody reads their results:
- * what only some lanes have would hold registers everywhere else. */
+/* Makes the gradients of a record's Gaussian, in the thread's row.  All lanes call it.  Lanes
+ * without a record repeat that of the first lane that has one, and their results are not used:
+ * values that only some lanes define would occupy registers everywhere else. */
 static __device__ __forceinline__ void project_backward_record(const gsc_k_project_backward &args,
                                                                uint32_t at, bool mine,
                                                                block_memory *memory) {
@@ -264,7 +262,7 @@ static __device__ __forceinline__ void project_backward_record(const gsc_k_proje
     write_geometry(args, g, row);
     row[GSC__RESULT_MEAN / 4] = make_float4(g.mean[0] + grad_mean[0], g.mean[1] + grad_mean[1],
                                             g.mean[2] + grad_mean[2], 0);
-    /* Its values may be NaN, which times zero is not zero. */
+    /* Values may be NaN, which times zero is not zero. */
     for (int k = 0; k < ROW && !drawn; ++k) row[k] = make_float4(0, 0, 0, 0);
     if (!args.shares) return;
     add_shares(&g.view[0][0], 12, mine && drawn, 1, memory->shares[warp]);
@@ -290,9 +288,9 @@ static __device__ __forceinline__ void put_results(const gsc_k_project_backward 
     }
 }
 
-/* Rows are taken in runs whose records are at most as many as the threads: all at once
- * where few are visible, else as many rows as there are threads.  put(rows): what to do with
- * a run's results; all threads call it. */
+/* Takes rows in runs with at most as many records as there are threads: all rows at once where few
+ * are visible, else as many rows as threads.  put(rows) uses a run's results; all threads call
+ * it. */
 template <typename put_rows>
 static __device__ __forceinline__ void project_backward_chunk(const gsc_k_project_backward &args,
                                                               block_memory &memory,
@@ -317,7 +315,7 @@ static __device__ __forceinline__ void project_backward_chunk(const gsc_k_projec
             memory.slots[i] = 0xffffffff;
         const uint32_t record = at + threadIdx.x;
         const uint32_t index = record < end ? frame.records[record].gaussian : 0xffffffff;
-        /* Both bounds: a damaged state may lead to the records of other chunks. */
+        /* Tests both bounds: a damaged state may lead to records of other chunks. */
         const bool mine = index >= rows.first && index < rows.first + rows.count;
         memory.indices[threadIdx.x] = mine ? index : (uint32_t)rows.first;
         rows.visible = (uint32_t)__syncthreads_count(mine);

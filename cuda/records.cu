@@ -1,12 +1,12 @@
-/* Step 2: the records of the visible Gaussians, without gaps and in index order, so that
- * equal depths blend in index order. */
+/* Step 2: the records of the visible Gaussians, without gaps and in index order, so that Gaussians
+ * of equal depth blend in index order. */
 #include "../src/math/sh_math.h"
 #include "bands.cuh"
 #include "project.cuh"
 #include "sh_rows.cuh"
 
-/* Degrees up to 3 are staged in shared memory: the copies travel while the rest of the record
- * is made, and hold no registers. */
+/* Coefficients of degrees up to 3 are staged in shared memory: the copies run while the rest of the
+ * record is made, and take no registers. */
 static __device__ __forceinline__ bool stages_sh(const gsc_k_project &args) {
     return !args.colors && args.sh_degree < 4;
 }
@@ -17,8 +17,8 @@ static __device__ __forceinline__ gsc__sh_rows sh_rows_of(const gsc_k_project &a
     return rows;
 }
 
-/* All lanes call it, each with its Gaussian; rows: of the warp.  Narrow rows each lane copies
- * for itself: to find out whose turn it is for every element costs more. */
+/* All lanes call it, each with its Gaussian; rows: of the warp.  Each lane copies its own narrow
+ * row: sharing them would take more time to find out which lane copies which element. */
 static __device__ __forceinline__ void stage_sh(const gsc_k_project &args, int64_t i, bool mine,
                                                 uint32_t rows) {
     const gsc__sh_rows source = sh_rows_of(args);
@@ -91,8 +91,8 @@ static __device__ bool record_color(const gsc_k_project &args, const gsc__camera
     return true;
 }
 
-/* The Gaussian of visible number n of the block's words; counts: visible ones up to and
- * with each word. */
+/* The number of the block's n-th visible Gaussian; counts: visible ones up to and including each
+ * word. */
 static __device__ int64_t nth_seen(const uint32_t *words, const uint32_t *counts, uint32_t n) {
     uint32_t at = 0;
     for (uint32_t step = 16; step; step /= 2)
@@ -109,9 +109,9 @@ static __device__ int64_t nth_seen(const uint32_t *words, const uint32_t *counts
     return (int64_t)at * 32 + bit;
 }
 
-/* Lane by lane the records of Gaussians i, to places `to`; all lanes of the warp call it.  A
- * colour that is not finite culls too.  The Gaussian is counted by now, so its record stays,
- * marked so that nothing draws it: see gsc__draws. */
+/* Each lane writes the record of its Gaussian i to place `to`; all lanes of the warp call it.  A
+ * colour that is not finite culls too.  As the Gaussian is counted by now, its record stays, with
+ * a mark that keeps it from being drawn: see gsc__draws. */
 static __device__ __forceinline__ void write_records(const gsc_k_project &args,
                                                      const gsc__camera &camera, int64_t i,
                                                      bool mine, uint32_t to, uint32_t rows) {
@@ -156,7 +156,7 @@ static __device__ __forceinline__ uint32_t share_before(const gsc__gpu_frame &fr
     return sum;
 }
 
-/* For backward: where the records of the block's chunks begin, and those of the last one end. */
+/* For backward: where the records of the block's chunks begin, and where the last ones end. */
 static __device__ __forceinline__ void write_firsts(const gsc_k_project &args, uint32_t chunk,
                                                     uint32_t first, const uint32_t *counts) {
     const uint32_t chunks = (uint32_t)((args.gaussians + GSC__CHUNK - 1) / GSC__CHUNK);
@@ -165,7 +165,7 @@ static __device__ __forceinline__ void write_firsts(const gsc_k_project &args, u
         args.frame.firsts[chunk + k] = first + (k > 0 ? counts[k * (GSC__CHUNK / 32) - 1] : 0);
 }
 
-/* The host looks for the magic number. */
+/* The host waits for the magic number. */
 static __device__ __forceinline__ void report_header(const gsc__gpu_header *header,
                                                      gsc__gpu_header *report) {
     report->layout = header->layout;
@@ -176,8 +176,8 @@ static __device__ __forceinline__ void report_header(const gsc__gpu_header *head
     *(volatile uint64_t *)&report->magic = header->magic;
 }
 
-/* A block's words are a warp's: at most 4 chunks of 8.  They, the camera and what makes `first`
- * are on their way at once. */
+/* One warp holds the block's words: at most 4 chunks of 8.  The loads of words, camera and what
+ * `first` sums up are in flight at once. */
 extern "C" __global__ void __launch_bounds__(GSC__RECORD_BLOCK, 5)
     gsc_records(const __grid_constant__ gsc_k_project args) {
     gsc__begin_kernel();

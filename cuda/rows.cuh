@@ -1,10 +1,11 @@
-/* How a block writes the gradients of a run of Gaussians, most of which may be invisible.
+/* How a block writes gradients of a run of Gaussians, most of which may be invisible, or steps
+ * their parameters by Adam.
  *
- * The results of the visible ones stand in shared memory, one slot each.  A gradient that
- * is overwritten is stored in one sweep over the whole run, zeros and all, in 16-byte
- * chunks across row boundaries: neither a fill beforehand nor a sector written twice.  One
- * that is added to is read and written where Gaussians are visible, several chunks at a
- * time, since the latency of a lone one would be all that counts. */
+ * The results of the visible ones are in shared memory, one slot each.  A gradient that is
+ * overwritten is stored in one sweep over the whole run, zeros included, in 16-byte vectors across
+ * row boundaries: no fill before it, and no sector written twice.  A gradient that is added to is
+ * read and written only for visible Gaussians, several vectors at a time, since one at a time would
+ * take as long as its latency.  So are parameters and moments that are stepped. */
 #ifndef GSC_ROWS_CUH
 #define GSC_ROWS_CUH
 
@@ -22,7 +23,7 @@ typedef struct gsc__rows {
     const uint32_t *indices; /* [visible] Gaussians of the slots */
 } gsc__rows;
 
-/* Steps through the elements of rows of `width`, `stride` elements at a time. */
+/* Goes through the elements of rows of `width`, `stride` elements at a time. */
 typedef struct gsc__row_walk {
     uint32_t row, element, width, rows_a_step, elements_a_step;
 } gsc__row_walk;
@@ -43,7 +44,7 @@ static __device__ __forceinline__ void gsc__row_walk_step(gsc__row_walk *walk) {
     }
 }
 
-/* vector: float4 or float; value(slot, element). */
+/* vector: float4 or float; value(slot, element): an element of a result. */
 template <typename vector, typename value_of>
 static __device__ __forceinline__ void gsc__store_rows(const gsc__rows &rows, float *gradient,
                                                        uint32_t width, const value_of &value) {
@@ -74,7 +75,7 @@ static __device__ __forceinline__ void gsc__store_rows(const gsc__rows &rows, fl
     }
 }
 
-/* The first `used` elements of the visible rows. */
+/* Adds to the first `used` elements of the visible rows. */
 template <typename vector, typename value_of>
 static __device__ __forceinline__ void gsc__add_rows(const gsc__rows &rows, float *gradient,
                                                      uint32_t width, uint32_t used,
@@ -105,14 +106,14 @@ static __device__ __forceinline__ void gsc__add_rows(const gsc__rows &rows, floa
     }
 }
 
-/* The gradient by a coefficient and a channel; rounded before anything is done with it. */
+/* The gradient with respect to a channel of a coefficient, rounded before it is used. */
 static __device__ __forceinline__ float gsc__harmonic(const float *basis, const float *color,
                                                       uint32_t at, uint32_t element) {
     const uint32_t k = element / 3;
     return __fmul_rn(basis[at + k], color[at + element - 3 * k]);
 }
 
-/* Every thread of the block calls it. */
+/* All threads of the block call it. */
 template <typename value_of>
 static __device__ __forceinline__ void
 gsc__put_rows(const gsc__rows &rows, const gsc__gpu_gradient &out, const value_of &value) {
@@ -135,14 +136,13 @@ gsc__put_rows(const gsc__rows &rows, const gsc__gpu_gradient &out, const value_o
     out.to[rows.first * out.width + at] = slot == NO_SLOT ? 0 : value(slot, at - row * out.width);
 }
 
-/* Rows that are stepped: each is a row of the run and its slot, NO_SLOT for gradient 0. */
+/* Rows that are stepped: the number in the run and the slot, or NO_SLOT where the gradient is 0. */
 typedef struct gsc__stepped {
     uint32_t count;
     uint8_t rows[RUN_MAX], slots[RUN_MAX];
 } gsc__stepped;
 
-/* Chunks that a thread has on their way at once: two of 16 bytes or four of 4, of
- * three arrays. */
+/* Of each of the three arrays, a thread has two loads of 16 bytes in flight, or four of 4. */
 template <typename vector, typename value_of>
 static __device__ __forceinline__ void gsc__step_rows(int64_t first, const gsc__stepped &stepped,
                                                       const gsc__gpu_step &step,
@@ -183,7 +183,7 @@ static __device__ __forceinline__ void gsc__step_rows(int64_t first, const gsc__
     }
 }
 
-/* The rows of the run that are stepped, those of a warp in order. */
+/* Lists the rows of the run that are stepped; those of a warp are in order. */
 static __device__ __forceinline__ void gsc__list_stepped(const gsc_k_project_backward_step &args,
                                                          const gsc__rows &rows,
                                                          gsc__stepped *stepped) {

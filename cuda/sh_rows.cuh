@@ -1,11 +1,11 @@
-/* How a warp brings SH coefficients of its Gaussians into shared memory, a row a lane. */
+/* How a warp copies the SH coefficients of its Gaussians to shared memory, a row per lane. */
 #ifndef GSC_SH_ROWS_CUH
 #define GSC_SH_ROWS_CUH
 
 #include "device.cuh"
 
-/* The first coefficients, of degrees up to 3, in 16-byte chunks; one more, so that rows of
- * neighbours are in different banks. */
+/* A row has the coefficients of degrees up to 3, in 16-byte vectors, and one vector more, so that
+ * rows of neighbours are in different banks. */
 #define GSC__SH_ROW_COEFFICIENTS 16
 #define GSC__SH_ROW_VECTORS (3 * GSC__SH_ROW_COEFFICIENTS / 4 + 1)
 
@@ -13,16 +13,16 @@ typedef struct gsc__sh_rows {
     const float *sh;       /* [N, coefficients, 3] */
     const float *sh_dc;    /* [N, 3] of the first coefficient, or NULL: sh has it too */
     uint32_t coefficients; /* of sh */
-    uint32_t end;          /* the floats of a row that are read, counted from the first one's */
+    uint32_t end; /* floats of a row that are read, those of the first coefficient included */
 } gsc__sh_rows;
 
 static __device__ __forceinline__ bool gsc__sh_rows_are_wide(const gsc__sh_rows &rows) {
     return !rows.sh_dc && rows.coefficients % 4 == 0 && ((uint64_t)rows.sh & 15) == 0;
 }
 
-/* Starts to copy the rows of the lanes of `mine` to shared memory at `to`; index: each
- * lane's Gaussian.  Lanes copy each other's rows: if each had its own, a load would touch as
- * many lines as there are lanes.  For rows that are wide. */
+/* Starts to copy the rows of the lanes in `mine` to shared memory at `to`; index: each lane's
+ * Gaussian.  Lanes copy each other's rows: if each copied its own, a load would touch as many
+ * cache lines as there are lanes.  Rows must be wide. */
 static __device__ __forceinline__ void
 gsc__stage_wide_rows(const gsc__sh_rows &rows, uint32_t index, uint32_t mine, uint32_t to) {
     uint32_t row = gsc__lane() / 12, part = gsc__lane() % 12;

@@ -1,20 +1,18 @@
 /* Stable radix sort in one launch, for lengths that only the device knows.
  *
- * The work is numbered: first chunks of the digit histograms of all passes, then the tiles
- * of pass 0, those of pass 1, and so on.  Blocks take numbers from a counter until none is
- * left, so the grid need not grow with the limit of the length.  A tile waits for the pass
- * before it as a whole: only for lower numbers, and so for blocks that run.
+ * The work is numbered: first chunks of the digit histograms of all passes, then the tiles of
+ * pass 0, those of pass 1, and so on.  A tile is a run of keys that one block moves.  Blocks take
+ * numbers from a counter until none is left, so the grid need not grow with the limit of the
+ * length.  A tile waits for the whole pass before it: for lower numbers only, and so for blocks
+ * that run.
  *
- * A tile counts its digits warp by warp, makes the counts known, ranks its keys while those
- * of others arrive, looks back for what is before it, and writes runs of equal digits
- * through shared memory.  Tiles of one pass run almost in step, where a plain look-back
- * would walk half the tiles: so sixteen tiles also add to one group's counts, and the
- * look-back goes tile by tile in its own group, then group by group.
+ * A tile counts its digits warp by warp, publishes the counts, ranks its keys while the counts of
+ * others arrive, looks back for what is before it, and writes runs of equal digits through shared
+ * memory.  The tiles of a pass run almost in step, so a plain look-back would walk half of them.
+ * Sixteen tiles therefore also add to the counts of a group, and the look-back goes tile by tile
+ * within its group, then group by group.
  *
- * A pass whose digit all keys share moves nothing and is left out.
- *
- * A word that says all by itself is exchanged without a fence; everything else is written
- * before a release and read after an acquire.
+ * A pass whose digit all keys share moves nothing and is skipped.
  *
  * Source: Adinets & Merrill 2022, Onesweep: A Faster Least Significant Digit Radix Sort for
  * GPUs. */
@@ -38,16 +36,16 @@ template <class Key> struct sort_memory {
                                                                       : GSC__SORT_ROUNDS;
     union {
         uint32_t histograms[WARPS * DIGITS];
-        uint32_t counts[WARPS][DIGITS]; /* then ranks of the warps' next keys in the tile */
+        uint32_t counts[WARPS][DIGITS]; /* then the ranks in the tile of the warps' next keys */
         Key keys[BLOCK * rounds];
         uint32_t values[BLOCK * rounds];
     };
-    uint32_t places[DIGITS]; /* of the tile's keys with a digit, less their ranks */
+    uint32_t places[DIGITS]; /* where the tile's keys with a digit go, minus their ranks */
     uint32_t warps[33];
     uint32_t next, plan;
 };
 
-/* How the work is cut: the same in every block. */
+/* How the work is divided, the same in every block. */
 struct sort_cut {
     uint32_t length;
     uint32_t rounds; /* keys of a thread */
@@ -56,11 +54,11 @@ struct sort_cut {
 
 /* One tile of one pass. */
 struct sort_step {
-    uint32_t ordinal, pass; /* number among the passes that are done, among all */
+    uint32_t ordinal, pass; /* number among the passes that run, and among all */
     uint32_t tile;
     uint32_t bits, shift; /* of the digit */
     uint32_t begin;       /* the tile's first key */
-    uint32_t first;       /* this lane's first key, of every 32nd */
+    uint32_t first;       /* this lane's first key; it has every 32nd */
 };
 
 static __device__ __forceinline__ uint32_t chunks(uint32_t count, uint32_t chunk) {
@@ -93,7 +91,7 @@ static __device__ __forceinline__ uint32_t base_of(const gsc_k_sort &args) {
 
 /* ----------------------------------------------------------------- histograms */
 
-/* A warp a pass: counts become places, and a pass that moves nothing leaves the plan. */
+/* A warp per pass turns counts into places, and takes a pass that moves nothing off the plan. */
 static __device__ void finish_histograms(const gsc_k_sort &args, uint32_t length, uint32_t *plan) {
     constexpr int own = DIGITS / 32;
     const uint32_t pass = threadIdx.x >> 5;
@@ -145,7 +143,7 @@ static __device__ void count_keys(const gsc_k_sort &args, const sort_cut &cut, u
     }
 }
 
-/* Warps share few histograms, so that equal digits of different warps seldom collide. */
+/* Several copies of a histogram, so that equal digits of different warps seldom collide. */
 template <class Key, class Stored>
 static __device__ void count_chunk(const gsc_k_sort &args, const sort_cut &cut, uint32_t chunk,
                                    sort_memory<Key> &memory) {
@@ -169,12 +167,12 @@ static __device__ void count_chunk(const gsc_k_sort &args, const sort_cut &cut, 
     finish_histograms(args, cut.length, &memory.plan);
 }
 
-#define WINDOW 8 /* words that a look-back has on their way at once */
+#define WINDOW 8 /* words that a look-back loads at once */
 
-/* A tile's word for a digit: 0, then count + 1, then FINAL | keys with the digit up to the
- * tile's end.  Sums are modulo 2^31: those that place a key are below it. */
+/* A tile's word for a digit: 0, then count + 1, then FINAL | number of keys with the digit up to
+ * the tile's end.  Sums are modulo 2^31; those that place a key are below it. */
 #define FINAL 0x80000000u
-/* A group's word: tiles that have added to it, keys with the digit in them. */
+/* A group's word: how many tiles have added to it, and how many of their keys have the digit. */
 #define ONE_TILE (1u << 20)
 
 static __device__ __forceinline__ uint32_t *tile_words(const gsc_k_sort &args, uint32_t ordinal,
@@ -186,7 +184,7 @@ static __device__ __forceinline__ uint32_t *group_words(const gsc_k_sort &args, 
     return args.states[ordinal & 1] + (args.tile_limit + 2 * (uint64_t)group) * DIGITS;
 }
 
-/* Keys with the digit in the tiles before this one. */
+/* The number of keys with the digit in the tiles before this one. */
 static __device__ uint32_t look_back(const gsc_k_sort &args, uint32_t ordinal, uint32_t tile,
                                      uint32_t digit) {
     uint32_t sum = 0, words[WINDOW], finals[WINDOW];
@@ -222,8 +220,8 @@ static __device__ uint32_t look_back(const gsc_k_sort &args, uint32_t ordinal, u
     return sum;
 }
 
-/* Lanes with the same digit.  By ballots: __match_any_sync took up to 1.4 times as long for
- * the whole sort. */
+/* Lanes with the same digit, by ballots: with __match_any_sync the whole sort took up to 1.4 times
+ * as long. */
 static __device__ __forceinline__ uint32_t match(uint32_t digit, uint32_t bits) {
     uint32_t same = GSC__ALL_LANES;
 #pragma unroll
@@ -236,8 +234,8 @@ static __device__ __forceinline__ uint32_t match(uint32_t digit, uint32_t bits) 
     return same;
 }
 
-/* One thread a digit: the warps' counts to ranks in the tile, the tile's count to the
- * others.  Returns the count and the first rank. */
+/* A thread per digit turns the warps' counts into ranks in the tile, and publishes the tile's
+ * count. Returns the count and the first rank. */
 static __device__ __forceinline__ uint2 share_counts(const gsc_k_sort &args, const sort_step &step,
                                                      uint32_t (*counts)[DIGITS], uint32_t *warps) {
     const uint32_t digit = threadIdx.x;
@@ -257,7 +255,7 @@ static __device__ __forceinline__ uint2 share_counts(const gsc_k_sort &args, con
     return make_uint2(count, rank);
 }
 
-/* One thread a digit: where the tile's keys go. */
+/* A thread per digit finds where the tile's keys go. */
 static __device__ __forceinline__ void find_place(const gsc_k_sort &args, const sort_step &step,
                                                   uint2 own, uint32_t *places) {
     const uint32_t digit = threadIdx.x, group = step.tile / GROUP;
@@ -280,8 +278,8 @@ static __device__ __forceinline__ void clear_next_states(const gsc_k_sort &args,
     group_words(args, ordinal + 1, tile / GROUP)[DIGITS + threadIdx.x] = 0;
 }
 
-/* Which pass is number `ordinal` of those that are done, once the one before it is complete.
- * False: there are fewer. */
+/* Finds the pass that is number `ordinal` of those that run, and waits until the one before it is
+ * complete.  False: fewer passes run. */
 static __device__ __forceinline__ bool begin_pass(const gsc_k_sort &args, uint32_t tiles,
                                                   uint32_t ordinal, uint32_t *shared_plan,
                                                   uint32_t *pass) {
@@ -299,7 +297,7 @@ static __device__ __forceinline__ bool begin_pass(const gsc_k_sort &args, uint32
     return true;
 }
 
-/* Past the end: last of all, and so with ranks from the tile's count on. */
+/* Keys past the end come last of all, with ranks from the tile's count on. */
 template <class Key, class Stored>
 static __device__ __forceinline__ void load_keys(const gsc_k_sort &args, const sort_cut &cut,
                                                  const sort_step &step, Key *keys) {
@@ -337,7 +335,7 @@ static __device__ __forceinline__ void rank_keys(const sort_step &step, uint32_t
     }
 }
 
-/* Keys, which stand in shared memory by rank, and then values, to where they belong.  after:
+/* Writes keys, which are in shared memory by rank, and then values to where they belong.  after:
  * passes still to come. */
 template <class Key, class Stored>
 static __device__ __forceinline__ void write_tile(const gsc_k_sort &args, const sort_cut &cut,
@@ -414,7 +412,7 @@ static __device__ bool sort_tile(const gsc_k_sort &args, const sort_cut &cut, ui
     return true;
 }
 
-/* Blocks that could only wait for the tiles of others leave at once. */
+/* Blocks that could only wait for the tiles of others return at once. */
 template <class Key, class Stored>
 static __device__ __forceinline__ void sort(const gsc_k_sort &args) {
     __shared__ sort_memory<Key> memory;

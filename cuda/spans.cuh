@@ -1,20 +1,20 @@
-/* Which tiles a record reaches: the spans of its rows of tiles, dealt out to a warp. */
+/* Which tiles a record reaches: the spans of its rows of tiles, found by a whole warp. */
 #ifndef GSC_SPANS_CUH
 #define GSC_SPANS_CUH
 
 #include "../src/math/ellipse_math.h"
 #include "device.cuh"
 
-/* The rows of tiles of 32 records, dealt out to the warp's lanes one by one: records differ
- * in their rows by orders of magnitude. */
+/* The rows of tiles that 32 records reach.  The warp's lanes share them evenly, since records
+ * differ in their number of rows by orders of magnitude. */
 typedef struct row_work {
     gsc__ellipse ellipses[32];
     uint32_t columns[32], rows[32]; /* of the records' boxes */
     int32_t first_rows[32];
-    uint32_t ends[32]; /* of the records' rows, counted through */
+    uint32_t ends[32]; /* running sums of the records' numbers of rows */
 } row_work;
 
-/* Lane i all_work `rows` rows of its record from first_row on.  Returns how many all work. */
+/* Each lane adds `rows` rows of its record, from first_row on.  Returns the number of all rows. */
 static __device__ uint32_t distribute_rows(row_work *work, const gsc__gpu_record &record,
                                            int32_t first_row, int32_t rows) {
     const uint32_t end = gsc__warp_scan((uint32_t)rows);
@@ -30,7 +30,7 @@ static __device__ uint32_t distribute_rows(row_work *work, const gsc__gpu_record
     return __shfl_sync(GSC__ALL_LANES, end, 31);
 }
 
-/* Whose row number i is, and which. */
+/* The lane whose record row number i belongs to, and which row of tiles it is. */
 static __device__ uint32_t row_owner(const row_work *work, uint32_t i, int32_t *row) {
     uint32_t owner = 0;
 #pragma unroll

@@ -1,20 +1,19 @@
-/* SSIM (Wang, Bovik, Sheikh and Simoncelli 2004) and its gradient in one pass, with what
- * losses add per pixel; nothing of the size of the image is stored on the way.
+/* SSIM (Wang, Bovik, Sheikh and Simoncelli 2004) and its gradient in one pass, with the terms that
+ * losses add per pixel.  Nothing of the size of the image is stored on the way.
  *
- * Only mu_x, mu_y, sigma_x^2 + sigma_y^2 and sigma_xy enter SSIM, so four fields are
- * filtered (x, y, x^2 + y^2, x y) where the textbook has five.  Variances do not change
- * when a constant is subtracted from an image: x and y are pixels less a level of the tile,
- * which keeps E[x^2] - E[x]^2 from cancelling on bright flat images.
+ * SSIM depends only on mu_x, mu_y, sigma_x^2 + sigma_y^2 and sigma_xy, so four fields are filtered
+ * (x, y, x^2 + y^2, x y) where the textbook has five.  Subtracting a constant from an image does
+ * not change variances: x and y are pixels minus a level of the tile, which keeps
+ * E[x^2] - E[x]^2 from cancelling on bright flat images.
  *
- * A block marches down a tile.  A thread filters one column in registers: an arriving
- * pixel is added to the windows of all results that still wait for it (the transposed form
- * of an FIR filter), so that the filter along columns needs no shared memory.  Every eight
- * rows change hands in shared memory and a thread filters eight neighbours of one row,
- * which share the values that they read.  The partial derivatives by the fields go through
- * the same two filters to become the gradient.
+ * A block moves down a tile.  A thread filters one column in registers: it adds an arriving pixel
+ * to all results that still wait for it (the transposed form of an FIR filter), so the filter
+ * along columns needs no shared memory.  Every eight rows go through shared memory, and a thread
+ * filters eight neighbours of one row, which share the values that they read.  The partial
+ * derivatives with respect to the fields go through the same two filters to become the gradient.
  *
- * The usual window has kernels of its own, unrolled, with 32-bit offsets within a plane.
- * All else takes one kernel, in loops. */
+ * The usual window has unrolled kernels of its own, with 32-bit offsets within a plane.  All other
+ * windows share one kernel, with loops. */
 #include "ssim.cuh"
 
 /* ---------------------------------------------------------------------- SSIM */
@@ -38,7 +37,7 @@ static __device__ __forceinline__ float not_negative(float x) {
  *   dS/dmu_x = 2 A (mu_y D - mu_x S) + 2 a S B - b 2 C B
  *
  * with a, b the filtered shifted images, mu = level + a, level + b.  A window of one
- * pixel has no variance at all, which rounding would not find. */
+ * pixel has no variance, which rounding would not give. */
 static __device__ __forceinline__ float ssim_at(const gsc_k_ssim &args, const tile &t, bool single,
                                                 float (&fields)[FIELDS]) {
     const float a = fields[0], b = fields[1];
@@ -59,7 +58,7 @@ static __device__ __forceinline__ float ssim_at(const gsc_k_ssim &args, const ti
     return S;
 }
 
-/* Row y of the map from column x on, of the columns that are `own`. */
+/* Stores row y of the map from column x on, where columns are `own`. */
 static __device__ __forceinline__ void store_map(const gsc_k_ssim &args, const tile &t, int y,
                                                  int x, uint32_t own, const float *map) {
     const int first = args.border, last = args.width - args.border;
@@ -71,7 +70,7 @@ static __device__ __forceinline__ void store_map(const gsc_k_ssim &args, const t
         if (own >> o & 1) to[o] = map[o];
 }
 
-/* Row y of the map from column x on, of the columns that are `own`. */
+/* Adds row y of the map from column x on to the sum, where columns are `own`. */
 template <int radius, class index>
 static __device__ __forceinline__ void value_eight(const gsc_k_ssim &args, tile &t, int y, int x,
                                                    uint32_t own, float (*fields)[FIELDS]) {
@@ -95,8 +94,8 @@ static __device__ __forceinline__ void value_eight(const gsc_k_ssim &args, tile 
         if (own >> o & 1) t.sums[2] += map[o];
 }
 
-/* The same where gradients may be wanted: the fields become partial derivatives, times the
- * windows' weights, zero where there is no window. */
+/* The same where gradients may be wanted: turns the fields into partial derivatives, times the
+ * windows' weights, and zero where there is no window. */
 template <int radius, class index>
 static __device__ __forceinline__ void map_eight(const gsc_k_ssim &args, tile &t, int y, int x,
                                                  float (*fields)[FIELDS]) {
@@ -133,8 +132,7 @@ static __device__ __forceinline__ void map_eight(const gsc_k_ssim &args, tile &t
         if (own >> o & 1) t.sums[2] += map[o];
 }
 
-/* Everything that is per pixel at row y from column x on.  filtered: partial derivatives
- * behind both filters. */
+/* The terms per pixel of row y from column x on.  filtered: partial derivatives, filtered twice. */
 template <bool gradient, class index>
 static __device__ __forceinline__ void finish_eight(const gsc_k_ssim &args, tile &t,
                                                     bool differentiate, int y, int x,
@@ -259,7 +257,7 @@ static __device__ __forceinline__ void write_sums(const gsc_k_ssim &args, const 
     args.sums[(int64_t)blockIdx.x * GSC__IMAGE_SUMS + threadIdx.x] = total;
 }
 
-/* What has no window, of the rows row, row + ROWS, .. of the tile from column x on. */
+/* The terms per pixel of the tile's rows row, row + ROWS, .. from column x on. */
 template <class index>
 static __device__ __forceinline__ void finish_values(const gsc_k_ssim &args, tile &t, int row,
                                                      int x) {
@@ -271,9 +269,9 @@ static __device__ __forceinline__ void finish_values(const gsc_k_ssim &args, til
         finish_eight<false, index>(args, t, false, y, x, nullptr);
 }
 
-/* Without a gradient.  Pixels enter in rows and columns that begin a radius before the tile,
- * results of the filters leave with a delay of two radii.  The pixels of the next step arrive
- * while the rows of this one are filtered. */
+/* Without a gradient.  Pixels enter from a radius before the tile on, in rows and columns; results
+ * leave the filters with a delay of two radii.  The pixels of the next step arrive while the rows
+ * of this one are filtered. */
 template <int block, int radius, class index>
 static __device__ __forceinline__ void run_values(const gsc_k_ssim &args) {
     constexpr int groups = block / ROWS; /* of COLUMNS columns in a row */
@@ -284,7 +282,8 @@ static __device__ __forceinline__ void run_values(const gsc_k_ssim &args) {
     const float4 *const line = columns + LINE(column);
     tile t = place_tile(args);
     const int x = t.x0 + group * COLUMNS, last = t.y1 + radius;
-    const bool used = (int)(column & ~31u) < t.x1 - t.x0 + 2 * radius; /* one for a warp */
+    const bool used =
+        (int)(column & ~31u) < t.x1 - t.x0 + 2 * radius; /* the same for a whole warp */
     pixel_column pixels;
     start_column<index>(args, t, t.y0 - radius, t.x0 - radius + (int)column, pixels);
     fetch_pixels<index>(args, t.y0 - radius, pixels);
@@ -315,10 +314,10 @@ static __device__ __forceinline__ void run_values(const gsc_k_ssim &args) {
     write_sums<block>(args, t);
 }
 
-/* Where gradients may be wanted; differentiate: args.differentiate, or with a radius that is
- * not known at compile time whether that may be true.  Rows are numbered from that of the
- * first pixel that enters.  Pixels enter in columns that begin two radii (without a gradient
- * one) before the tile, results of a filter leave with a delay of two radii. */
+/* Where gradients may be wanted: a radius known at compile time implies them, else they depend on
+ * args.differentiate.  Rows are numbered from that of the first pixel that enters.  Pixels enter
+ * in columns from two radii before the tile on, or one radius without a gradient; results leave a
+ * filter with a delay of two radii. */
 template <int block, int radius, class index>
 static __device__ __forceinline__ void run_gradients(const gsc_k_ssim &args) {
     constexpr int groups = block / ROWS; /* of COLUMNS columns in a row */

@@ -1,5 +1,5 @@
-/* What SSIM's march down a tile is made of: the two filters, the tile, and eight neighbours
- * of a row at a time. */
+/* The parts of SSIM's pass down a tile: the two filters, the tile, and eight neighbours of a row at
+ * a time. */
 #ifndef GSC_SSIM_CUH
 #define GSC_SSIM_CUH
 
@@ -9,24 +9,24 @@
 #define COLUMNS GSC__SSIM_COLUMNS
 #define ALL_COLUMNS 0xffu
 
-/* What is filtered at a pixel: x, y, x^2 + y^2, x y; or the derivatives by x, by
- * x^2 + y^2 and by x y. */
+/* What is filtered at a pixel: x, y, x^2 + y^2, x y; or the derivatives with respect to x, to
+ * x^2 + y^2 and to x y. */
 #define FIELDS 4
 #define PARTIALS 3
 
-/* A row of shared memory has a float4 of fields for each of a block's columns, and a gap
- * behind every eight: threads that read neighbouring eights then use different banks.
- * Results beyond the last one read the places behind the row. */
+/* A row of shared memory has a float4 of fields for each of a block's columns, and a gap after
+ * every eight, so that threads that read neighbouring eights use different banks.  Results beyond
+ * the last one read the places behind the row. */
 #define PLACES(block) ((block) + (block) / COLUMNS)
 #define ROWS_PLACES(block) (ROWS * PLACES(block) + COLUMNS)
-/* Where a thread begins that filters rows: block / ROWS threads make a row's PLACES. */
+/* Where a thread that filters rows begins: block / ROWS threads cover a row's PLACES. */
 #define LINE(thread) ((COLUMNS + 1) * (thread))
 
 static __device__ __forceinline__ uint32_t place_of(uint32_t column) {
     return column + column / COLUMNS;
 }
 
-/* radius < 0: known at run time only. */
+/* radius < 0: only known at run time. */
 template <int radius> struct column_filter {
     float waiting[radius < 0 ? 2 * GSC__SSIM_RADIUS_MAX : radius > 0 ? 2 * radius : 1];
 };
@@ -81,8 +81,7 @@ struct tile {
     float sums[GSC__IMAGE_SUMS]; /* of this thread: a thousand terms at most */
 };
 
-/* Channels are the fastest: images whose channels lie together then find their pixels in
- * the cache. */
+/* Channels vary fastest: images whose channels lie together then find their pixels in the cache. */
 static __device__ __forceinline__ tile place_tile(const gsc_k_ssim &args) {
     tile t;
     uint32_t index = blockIdx.x;
@@ -107,8 +106,8 @@ static __device__ __forceinline__ type *pixel_at(const gsc__gpu_pixels &image, c
     return plane + ((index)y * (index)image.strides[2] + (index)x * (index)image.strides[3]);
 }
 
-/* A value of which the compiler knows nothing: rows then follow each other by one
- * instruction, where it would compute the multiples of a known distance. */
+/* Hides a value from the compiler, so that going to the next row is one instruction.  It would
+ * compute all multiples of a known distance. */
 static __device__ __forceinline__ int32_t opaque(int32_t value) {
     asm("" : "+r"(value));
     return value;
@@ -150,7 +149,7 @@ fetch_column(const gsc_k_ssim &args, const gsc__gpu_pixels &image, int y, int st
     from = (const uint32_t *)from + opaque(ROWS * next);
 }
 
-/* Where a column begins at row y. */
+/* Address of column x at row y. */
 template <class index>
 static __device__ __forceinline__ const void *column_at(const gsc__gpu_pixels &image, const tile &t,
                                                         int y, int x) {
@@ -158,15 +157,15 @@ static __device__ __forceinline__ const void *column_at(const gsc__gpu_pixels &i
     return pixel_at<const float, index>(image, t, y, x);
 }
 
-/* Makes the pixels that were fetched floats. */
+/* Converts fetched pixels to floats. */
 static __device__ __forceinline__ void decode_column(const gsc__gpu_pixels &image, uint32_t *bits) {
     if (!image.bytes) return;
 #pragma unroll
     for (int k = 0; k < ROWS; ++k) bits[k] = __float_as_uint(gsc__from_byte((uint8_t)bits[k]));
 }
 
-/* What images are shifted by, x first: the mean of some of the tile's pixels; 0 if that is
- * no number, so that a NaN spoils only the windows that see it. */
+/* The levels of both images, x first: the mean of some of the tile's pixels, or 0 if that is not
+ * finite, so that a NaN affects only the windows that see it. */
 template <int block, class index>
 static __device__ __forceinline__ void find_levels(const gsc_k_ssim &args, const tile &t,
                                                    float *levels) {

@@ -1,7 +1,7 @@
-/* Statistics per Gaussian that blend_any.cu sums up in fixed point. */
+/* Statistics per Gaussian, which blend_any.cu sums up in fixed point. */
 #include "device.cuh"
 
-/* The power of two that makes the largest pixel weight a number of 40 bits; one block. */
+/* One block finds the power of two that makes the largest pixel weight a number of 31 bits. */
 extern "C" __global__ void __launch_bounds__(GSC__SCALE_BLOCK)
     gsc_weight_scale(const __grid_constant__ gsc_k_weight_scale args) {
     gsc__begin_kernel();

@@ -1,4 +1,4 @@
-/* The sums of backward blending: cleared before it, and reproducible ones finished after it. */
+/* The sums of backward blending: clearing them before it, finishing reproducible ones after it. */
 #include "sums.cuh"
 
 extern "C" __global__ void __launch_bounds__(GSC__CLEAR_BLOCK)

@@ -1,12 +1,12 @@
-/* How backward blending adds to the sums of a record: in whatever order the warps come, or
- * with bits that do not depend on it.
+/* How backward blending adds to the sums of a record: in whatever order the warps arrive, or
+ * reproducibly.
  *
- * Floats that are added in another order round differently, integers do not.  So a
- * reproducible sum takes two passes over the same values: the first finds the largest
- * magnitude, the second adds the values as 64-bit integers in a unit that this magnitude
- * sets.  It counts 2^32 of them or more, so that what a value loses by the unit is below
- * 2^-33 of the largest one, less than what a float sum loses; and 2^30 values fit, where a
- * frame has at most 2^32 pixels and a value is a sum over eight or more. */
+ * Floats added in another order round differently; integers do not.  So a reproducible sum takes
+ * two passes over the same values: the first finds the largest magnitude, the second adds the
+ * values as 64-bit integers in a unit that depends on this magnitude.  The largest value is at
+ * least 2^32 units, so rounding to the unit loses less than 2^-33 of it, which is less than a
+ * float sum loses.  And 2^30 values fit: a frame has at most 2^32 pixels, and each value is a sum
+ * over eight or more. */
 #ifndef GSC_SUMS_CUH
 #define GSC_SUMS_CUH
 
@@ -16,15 +16,15 @@ enum { GSC__SUM_FAST, GSC__SUM_LARGEST, GSC__SUM_FIXED };
 
 #define GSC__INFINITY_BITS 0x7f800000u
 
-/* The exponent's field of a float; subnormal ones are on the scale of the smallest. */
+/* The exponent's field of a float; subnormal numbers have the scale of the smallest normal one. */
 static __device__ __forceinline__ int gsc__exponent_field(uint32_t bits) {
     const int field = (int)(bits >> 23 & 0xff);
     return field ? field : 1;
 }
 
-/* In units of 2^-33 of the first power of two above `largest`, rounded to nearest.  Neither
- * is infinite or NaN.  The two passes are compiled apart, and their values may differ in the
- * last place: hence the room above the largest. */
+/* In units of 2^-33 of the first power of two above `largest`, rounded to nearest.  Neither is
+ * infinite or NaN.  The two passes are compiled separately, and their values may differ in the
+ * last place: hence the margin above the largest. */
 static __device__ __forceinline__ int64_t gsc__to_fixed(float value, uint32_t largest) {
     const uint32_t bits = __float_as_uint(value);
     const int down = gsc__exponent_field(largest) - gsc__exponent_field(bits) + 4;
@@ -33,15 +33,15 @@ static __device__ __forceinline__ int64_t gsc__to_fixed(float value, uint32_t la
     return bits >> 31 ? -fixed : fixed;
 }
 
-/* NaN where a value was infinite or NaN: such a sum has no unit. */
+/* NaN if a value was infinite or NaN, as such a sum has no unit. */
 static __device__ __forceinline__ float gsc__from_fixed(int64_t fixed, uint32_t largest) {
     if (largest >= GSC__INFINITY_BITS) return __uint_as_float(0x7fffffff);
     const int64_t unit = (int64_t)(1023 - 159 + gsc__exponent_field(largest)) << 52;
     return (float)((double)fixed * __longlong_as_double(unit));
 }
 
-/* Adds to sums[at].  From GSC__SUM_LARGEST on the sums hold bits of the largest magnitude,
- * among which NaN is the largest, and fixed[at] the sum. */
+/* Adds to sums[at].  In the reproducible modes sums[at] holds the bits of the largest magnitude, of
+ * which NaN is the largest, and fixed[at] the sum. */
 template <int mode>
 static __device__ __forceinline__ void gsc__add_sum(float *sums, uint64_t *fixed, int64_t at,
                                                     float value) {

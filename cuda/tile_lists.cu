@@ -1,5 +1,5 @@
-/* Offsets and bands of tiles, and the intersections of their lists.  Compiled without
- * contraction, see project.cu. */
+/* Offsets and bands of tiles, and the intersections in their lists.  Compiled without contraction,
+ * see project.cuh. */
 #include "bands.cuh"
 #include "spans.cuh"
 
@@ -9,7 +9,7 @@ static __device__ __forceinline__ gsc__gpu_record load_record(const gsc__gpu_rec
     return record;
 }
 
-/* Two marks share a word, each of 16 bits: a block's are fewer than 2^15. */
+/* Two marks of 16 bits share a word: a block makes fewer than 2^15 of each. */
 static __device__ __forceinline__ void add_mark(int32_t *marks, int64_t k, int32_t value) {
     atomicAdd(marks + (k >> 1), k & 1 ? value * 65536 : value);
 }
@@ -26,7 +26,7 @@ static __device__ void mark_span(const gsc_k_count_tiles &args, int32_t row, uin
     }
 }
 
-/* 32 records at a time from first on. */
+/* Marks the tiles of up to 32 records, from first on. */
 static __device__ void count_records(const gsc_k_count_tiles &args, uint32_t first, uint32_t end,
                                      row_work *work, bool shared, int32_t *marks) {
     const uint32_t i = first + gsc__lane();
@@ -71,16 +71,17 @@ extern "C" __global__ void __launch_bounds__(GSC__COUNT_BLOCK)
     }
 }
 
-/* The share of `length` values that a thread of sum_tiles takes: neighbours, so that one scan
- * is enough. */
+/* The share of `length` values that a thread of sum_tiles takes: neighbours, so that one scan is
+ * enough. */
 static __device__ __forceinline__ void share_of(int64_t length, int64_t *begin, int64_t *end) {
     const int64_t share = (length + GSC__SUM_BLOCK - 1) / GSC__SUM_BLOCK;
     *begin = min(share * threadIdx.x, length);
     *end = min(*begin + share, length);
 }
 
-/* The marks of a row of tiles sum to zero, so that one running sum over all rows, their
- * last marks included, restarts by itself: it is a tile's intersections. */
+/* A running sum of the marks is the number of a tile's intersections.  The marks of a row of tiles,
+ * with the one behind its last tile, sum to zero, so one running sum over all rows restarts by
+ * itself. */
 extern "C" __global__ void __launch_bounds__(GSC__SUM_BLOCK)
     gsc_sum_tiles(const __grid_constant__ gsc_k_sum_tiles args) {
     gsc__begin_kernel();
@@ -123,7 +124,7 @@ static __device__ __forceinline__ void write_key(const gsc_k_emit &args, uint32_
         ((uint32_t *)args.keys)[at] = key;
 }
 
-/* Writes one lane's intersections; long ones are written by the whole warp. */
+/* Writes one lane's span of intersections; the whole warp writes long ones. */
 static __device__ void write_entries(const gsc_k_emit &args, uint32_t to, uint32_t first,
                                      uint32_t count, uint32_t record) {
     uint32_t longer = __ballot_sync(GSC__ALL_LANES, count > 8);
@@ -145,8 +146,8 @@ static __device__ void write_entries(const gsc_k_emit &args, uint32_t to, uint32
     }
 }
 
-/* The warp's spans behind each other; returns where the next ones go.  Never beyond the
- * band, whatever a damaged state says. */
+/* Writes the warp's spans one after the other; returns where the next ones go.  Never beyond the
+ * band, even with a damaged state. */
 static __device__ uint32_t write_spans(const gsc_k_emit &args, const gsc__gpu_band &band,
                                        uint32_t base, uint32_t first, uint32_t count,
                                        uint32_t record) {
@@ -156,8 +157,8 @@ static __device__ uint32_t write_spans(const gsc_k_emit &args, const gsc__gpu_ba
     return next;
 }
 
-/* What the warp's row number `first` + lane has in the band: where it begins, counted from
- * the band's first tile, and how many. */
+/* The span within the band of row number `at` of the warp: its first tile, counted from the band's
+ * first one, the lane whose record it belongs to, and its number of tiles. */
 static __device__ uint32_t intersections_of(const gsc_k_emit &args, const gsc__gpu_band &band,
                                             const row_work *work, uint32_t at, uint32_t total,
                                             uint32_t *first, uint32_t *owner) {
@@ -172,7 +173,7 @@ static __device__ uint32_t intersections_of(const gsc_k_emit &args, const gsc__g
     return span.x < span.y && begin < end ? end - begin : 0;
 }
 
-/* Deals the rows in the band of record number i in depth order. */
+/* Adds the rows within the band of record number i in depth order. */
 static __device__ uint32_t distribute_record(const gsc_k_emit &args, const gsc__gpu_band &band,
                                              uint32_t i, uint32_t visible, row_work *work,
                                              uint32_t *at) {
@@ -192,9 +193,9 @@ static __device__ uint32_t distribute_record(const gsc_k_emit &args, const gsc__
     return distribute_rows(work, record, row, rows);
 }
 
-/* The intersections of neighbours in depth order follow each other without a gap, record by
- * record and row by row: the order in which the rows are dealt.  The spans are found
- * twice, to count and to write; the first few of a warp are kept. */
+/* The intersections of neighbours in depth order follow each other without a gap, record by record
+ * and row by row, in the order of the shared rows.  Spans are found twice, to count and to write;
+ * the first few of a warp are kept. */
 #define EMIT_WARPS (GSC__EMIT_BLOCK / 32)
 #define EMIT_KEPT 2 /* times 32 spans */
 extern "C" __global__ void __launch_bounds__(GSC__EMIT_BLOCK)

@@ -1,7 +1,7 @@
-/* Where the tiles' lists begin among the sorted intersections, and in what order they are drawn. */
+/* Where the tiles' lists begin among the sorted intersections, and the order of blending them. */
 #include "words.cuh"
 
-/* Quarters of an octave of the length, longest first. */
+/* Classes are quarters of an octave of the length, longest first. */
 static __device__ __forceinline__ uint32_t class_of(uint64_t length) {
     const uint32_t last = GSC__ORDER_CLASSES - 1;
     return last - min((__float_as_uint((float)length + 1.0f) >> 21) - 508u, last);
@@ -10,8 +10,8 @@ static __device__ __forceinline__ uint32_t length_class(const uint64_t *offsets,
     return class_of(__ldcg(offsets + tile + 1) - __ldcg(offsets + tile));
 }
 
-/* A place for each lane behind those of its class that are taken; a class that is none gets
- * no place.  Neighbours of one class stay neighbours, and cost one addition together. */
+/* Gives each lane a place behind those of its class that are taken; GSC__ORDER_CLASSES stands for
+ * no class.  Neighbours of one class stay neighbours, and cost one addition together. */
 static __device__ __forceinline__ uint32_t take_place(uint32_t *taken, uint32_t own) {
     const uint32_t same = __match_any_sync(GSC__ALL_LANES, own);
     const uint32_t below = __popc(same & gsc__lanes_below());
@@ -20,8 +20,8 @@ static __device__ __forceinline__ uint32_t take_place(uint32_t *taken, uint32_t 
     return __shfl_sync(GSC__ALL_LANES, first, __ffs((int)same) - 1) + below;
 }
 
-/* The tiles of each class: all, and those of the chunks before this one.  Waits for the counts,
- * of which a thread has a few on their way at once. */
+/* Sums the tiles of each class: all of them, and those of the chunks before this one.  Waits for
+ * the counts, of which a thread loads a few at once. */
 #define COUNTS_BATCH 4
 static __device__ __forceinline__ void sum_counts(const gsc_k_order_tiles &args, uint32_t chunk,
                                                   uint32_t *all, uint32_t *before) {
@@ -44,12 +44,12 @@ static __device__ __forceinline__ void sum_counts(const gsc_k_order_tiles &args,
     atomicAdd(before + own, sum_before);
 }
 
-/* A counting sort by class, a tile a thread: one block counts a chunk, another one places it and
- * finds the tiles' ranks in the chunk while the others count.  Numbered in the order in which
- * they start, all that count come before all that place, so that whom one waits for is running,
- * however few blocks the device holds.  Which of two lists of one class comes first may vary,
- * and what counts as long depends on the band: both move work, never results.  Long are the
- * classes above that of the threshold, all of whose lists are longer than it. */
+/* A counting sort by class, a tile per thread.  One block counts a chunk; another one places it,
+ * and finds the tiles' ranks in the chunk while others count.  Blocks are numbered in the order in
+ * which they start, and all that count come before all that place, so every block that one waits
+ * for is running, however few the device holds.  Which of two lists of one class comes first may
+ * vary, and which lists are long depends on the band: both move work, never results.  Long lists
+ * are those of the classes above the threshold's, all of which are longer than it. */
 static __device__ void order_tiles(const gsc_k_order_tiles &args, uint32_t number) {
     __shared__ uint32_t taken[GSC__ORDER_CLASSES], all[GSC__ORDER_CLASSES];
     __shared__ uint32_t before[GSC__ORDER_CLASSES], warps[33];
@@ -89,7 +89,7 @@ extern "C" __global__ void __launch_bounds__(GSC__ORDER_BLOCK)
     order_tiles(args, next);
 }
 
-/* Sets offsets[from, to) of each lane; long runs are written by the whole warp. */
+/* Sets offsets[from, to) of each lane; the whole warp writes long runs. */
 static __device__ __forceinline__ void write_offsets(uint64_t *offsets, uint32_t from, uint32_t to,
                                                      uint32_t value) {
     uint32_t longer = __ballot_sync(GSC__ALL_LANES, to > from + 8);
@@ -105,7 +105,7 @@ static __device__ __forceinline__ void write_offsets(uint64_t *offsets, uint32_t
     for (uint32_t tile = from; tile < to; ++tile) offsets[tile] = value;
 }
 
-/* This thread's keys, in chunks of 16 bytes where all are there; behind the last one `tiles`. */
+/* Loads this thread's keys, 16 bytes at once where all exist; `tiles` follows the last one. */
 template <class Key>
 static __device__ __forceinline__ void
 load_keys(const Key *keys, uint32_t first, uint32_t intersections, uint32_t tiles, uint32_t *own) {
@@ -125,9 +125,9 @@ load_keys(const Key *keys, uint32_t first, uint32_t intersections, uint32_t tile
     }
 }
 
-/* A tile's list begins at the first key that is not below it: the tiles after the key before
- * this thread's and up to each of its own.  Behind the last key stand all that are left.  Many
- * warps have none. */
+/* A tile's list begins at the first key that is not below the tile.  A thread writes the tiles
+ * after the key before its own, up to each of its own keys; all tiles that are left begin behind
+ * the last key.  Many warps have none. */
 template <class Key>
 static __device__ __forceinline__ void find_tiles(const gsc_k_find_tiles &args,
                                                   uint32_t intersections, uint32_t block) {

@@ -1,15 +1,15 @@
 /* How a warp walks its list, shared by forward and backward blending.
  *
- * A cell is 16x8 pixels, four blocks of 8x4.  A wide warp owns a cell: 8 lanes a block, a
- * column of 4 pixels a lane, and each block's lanes walk the hits of their own, so that a
- * splat of one block costs the others nothing.  A fine warp owns one block, a pixel a lane:
- * half the work per intersection, for the tiles whose lists would keep a wide warp busy longer than
- * the rest of the device.
+ * A cell is 16x8 pixels, four blocks of 8x4.  A wide warp owns a cell: 8 lanes per block, a column
+ * of 4 pixels per lane.  Each block's lanes walk the hits of their block, so that a splat costs
+ * only the blocks that it reaches.  A fine warp owns one block, a pixel per lane: half the work
+ * per intersection, for tiles whose lists would keep a wide warp busy longer than the rest of the
+ * device.
  *
- * The list is staged 32 records at a time, and each lane tests one of them against the
- * blocks.  A staged record is rewritten to an affine form on the cell's pixels: at pixel
- * (x, y) counted from its corner u = a x + b y + c, v = d y + e.  Both kinds of warp
- * evaluate it by the same operations: a pixel has the same bits whoever owns it. */
+ * The list is staged 32 records at a time, and each lane tests one of them against the blocks.  A
+ * staged record is rewritten to an affine form on the cell's pixels: at pixel (x, y), counted from
+ * the cell's corner, u = a x + b y + c and v = d y + e.  Both kinds of warp evaluate it by the
+ * same operations, so a pixel has the same bits in either. */
 #ifndef GSC_WALK_CUH
 #define GSC_WALK_CUH
 
@@ -20,12 +20,12 @@
 #define ROWS 4   /* of a block */
 #define COLUMNS 8
 
-/* log2 of the least alpha: the exponent below which a sample is skipped. */
-#define LEAST (-GSC__LOG2_255)
+/* log2 of the smallest alpha: samples with a lower exponent are skipped. */
+#define EXPONENT_MIN (-GSC__LOG2_255)
 
-/* Twelve floats a record.  Staged: c e a b | d log2_opacity red green | blue x y z, where
- * x, y and z are whatever the pass needs.  Before the 32 records stands one that reaches
- * nothing: there a block without a hit left finds "slot -1", and needs no test. */
+/* A staged record has twelve floats: c e a b | d log2_opacity red green | blue x y z, where x, y
+ * and z are for the pass.  Before the 32 records stands one that reaches nothing: a block without
+ * a hit left finds it in slot -1, and needs no test. */
 #define RECORD_BYTES ((uint32_t)sizeof(gsc__gpu_record))
 typedef struct gsc__batch {
     float4 none[3], records[32 * 3];
@@ -55,13 +55,12 @@ static __device__ __forceinline__ void gsc__stage_record(uint32_t to, const gsc_
     for (int k = 0; k < 3; ++k) gsc__copy16(to + 16 * k, (const float4 *)from + k);
 }
 
-/* Where the first batch of the warp's stage begins; the warp's records that reach nothing
- * are written. */
+/* Writes the warp's records that reach nothing; returns where its first batch begins. */
 static __device__ __forceinline__ uint32_t gsc__stage_open(gsc__stage *stages, uint32_t warp) {
     const uint32_t stage = gsc__shared_address(stages + warp);
     if (gsc__lane() < 6) {
         const uint32_t part = gsc__lane() % 3, batch = gsc__lane() / 3;
-        /* Ones where a pass divides. */
+        /* Ones, where a pass divides. */
         gsc__store_shared(
             stage + batch * BATCH_BYTES + 16 * part,
             make_float4(part == 1 ? 1 : 0, part == 1 ? -1e30f : 0, 0, part == 2 ? 1 : 0));
@@ -74,18 +73,18 @@ typedef struct gsc__place {
     uint32_t tile;
     bool fine;
     int32_t x, y;           /* the cell's corner */
-    int32_t lane_x, lane_y; /* the lane's pixel in its block's first row, from there */
-    int32_t row;            /* of a fine warp's lane, in its block */
-    uint32_t block;         /* the lane's */
+    int32_t lane_x, lane_y; /* the lane's pixel in its block's first row, counted from the corner */
+    int32_t row;            /* of a fine warp's lane, counted in its block */
+    uint32_t block;         /* of the lane */
 } gsc__place;
 
-/* The shuffle says that the number is the whole warp's. */
+/* The shuffle tells the compiler that all lanes have the same number. */
 static __device__ __forceinline__ uint32_t gsc__warp() {
     return __shfl_sync(GSC__ALL_LANES, threadIdx.x >> 5, 0);
 }
 
-/* False for a warp without pixels.  The tiles of long lists come first, with a fine warp for
- * every block. */
+/* False for a warp without pixels.  Tiles with long lists come first, with a fine warp for every
+ * block. */
 static __device__ __forceinline__ bool gsc__place_of(const gsc__gpu_frame &frame,
                                                      const gsc__gpu_grid &grid,
                                                      const gsc__gpu_band &band, gsc__place *place) {
@@ -110,7 +109,7 @@ static __device__ __forceinline__ bool gsc__place_of(const gsc__gpu_frame &frame
                                           place->y + place->lane_y < grid.height);
 }
 
-/* A lane's pixel s of `rows`, ROWS in wide warps and 1 in fine ones. */
+/* Pixel s of a lane that has `rows`: ROWS in wide warps, 1 in fine ones. */
 template <int rows>
 static __device__ __forceinline__ int32_t gsc__y(const gsc__place &place, int s) {
     return place.y + place.lane_y + (rows == 1 ? place.row : s);
@@ -150,7 +149,7 @@ static __device__ __forceinline__ void gsc__list_of(const gsc__gpu_frame &frame,
     uint64_t begin;
     gsc__list_range(frame, band, place.tile, &begin, &list->length);
     list->intersections = lists + begin;
-    asm("" : "+l"(list->intersections)); /* so that it is not worked out again for every batch */
+    asm("" : "+l"(list->intersections)); /* so that it is not computed again for every batch */
 }
 
 /* A staged record's u and v at the lane's pixels. */
@@ -167,10 +166,10 @@ static __device__ __forceinline__ void gsc__affine(const float4 &a, const float4
     }
 }
 
-/* A record's ellipse, counted from the cell's corner, as far as cutting it into rows takes:
- * gsc__ellipse's terms and margins, see ../src/ellipse_math.h. */
+/* What cutting a record's ellipse into rows needs, counted from the cell's corner: gsc__ellipse's
+ * terms and margins, see ../src/math/ellipse_math.h. */
 typedef struct gsc__oval {
-    float least_x, most_x, k, t, root, extreme, inverse_r00, r11, low, high;
+    float min_x, max_x, k, t, root, extreme, inverse_r00, r11, low, high;
 } gsc__oval;
 
 static __device__ __forceinline__ gsc__oval gsc__oval_of(float mean_x, float mean_y, float r00,
@@ -183,8 +182,8 @@ static __device__ __forceinline__ gsc__oval gsc__oval_of(float mean_x, float mea
     o.extreme = o.k * o.root * inverse_lean;
     o.inverse_r00 = gsc__rcp_fast(r00);
     const float pad = fmaf(2e-6f * o.root, square * inverse_lean * o.inverse_r00, 0.01f);
-    o.least_x = mean_x - pad;
-    o.most_x = mean_x + pad;
+    o.min_x = mean_x - pad;
+    o.max_x = mean_x + pad;
     o.r11 = r11;
     o.low = -r11 * (mean_y + pad);
     o.high = -r11 * (mean_y - pad);
@@ -200,15 +199,15 @@ static __device__ __forceinline__ gsc__oval gsc__make_affine(uint32_t record, co
     return gsc__oval_of(mean_x, mean_y, a.z, a.w, b.x, b.y);
 }
 
-/* Everything of its last third but the blue. */
+/* Stores x, y and z of a staged record. */
 static __device__ __forceinline__ void gsc__store_third(uint32_t record, float x, float y,
                                                         float z) {
     asm volatile("st.shared.f32 [%0], %1;" ::"r"(record + 36), "f"(x) : "memory");
     gsc__store_shared2(record + 40, y, z);
 }
 
-/* Whether it reaches the ROWS rows from `top` on, and there which columns.  Written so that
- * NaN reaches everything. */
+/* Whether the ellipse reaches the ROWS rows from `top` on, and which columns there.  Comparisons
+ * are written so that NaN reaches everything. */
 static __device__ __forceinline__ bool gsc__oval_rows(const gsc__oval &o, float top, float *left,
                                                       float *right) {
     const float v0 = fmaf(o.r11, top, o.low), v1 = fmaf(o.r11, top + (ROWS - 1), o.high);
@@ -216,8 +215,8 @@ static __device__ __forceinline__ bool gsc__oval_rows(const gsc__oval &o, float 
     const float right_v = fminf(fmaxf(-o.extreme, v0), v1);
     const float left_u = gsc__sqrt_fast(fmaxf(fmaf(-left_v, left_v, o.t), 0));
     const float right_u = gsc__sqrt_fast(fmaxf(fmaf(-right_v, right_v, o.t), 0));
-    *left = fmaf(-fmaf(o.k, left_v, left_u), o.inverse_r00, o.least_x);
-    *right = fmaf(fmaf(-o.k, right_v, right_u), o.inverse_r00, o.most_x);
+    *left = fmaf(-fmaf(o.k, left_v, left_u), o.inverse_r00, o.min_x);
+    *right = fmaf(fmaf(-o.k, right_v, right_u), o.inverse_r00, o.max_x);
     return !(v0 > o.root) & !(v1 < -o.root);
 }
 
@@ -225,8 +224,8 @@ static __device__ __forceinline__ bool gsc__reaches(float left, float right, flo
     return !(left > column + (COLUMNS - 1)) & !(right < column);
 }
 
-/* The hits of the lane's block among the 32 staged records, one bit each, of which each lane
- * tests its own.  valid: it is there, and is drawn. */
+/* The hits of the lane's block among the 32 staged records, a bit each; each lane tests one record.
+ * valid: the record exists and is drawn. */
 template <bool fine>
 static __device__ __forceinline__ uint32_t gsc__own_hits(const gsc__oval &o,
                                                          const gsc__place &place, bool valid) {

@@ -1,5 +1,5 @@
-/* Words by which the blocks of one launch tell each other how far they are.  A word that says
- * all by itself needs no fence; everything else is written before a release and read after an
+/* Words through which the blocks of one launch exchange their progress.  A word that is the whole
+ * message needs no fence; everything else is written before a release and read after an
  * acquire. */
 #ifndef GSC_WORDS_CUH
 #define GSC_WORDS_CUH
@@ -15,7 +15,7 @@ static __device__ __forceinline__ void store_word(uint32_t *to, uint32_t x) {
     asm volatile("st.relaxed.gpu.u32 [%0], %1;" ::"l"(to), "r"(x) : "memory");
 }
 
-/* What this thread and, before a barrier, its block wrote becomes visible with x. */
+/* Makes visible with x what this thread wrote, and its block before a barrier. */
 static __device__ __forceinline__ void release_word(uint32_t *to, uint32_t x) {
     __threadfence();
     store_word(to, x);
@@ -25,12 +25,12 @@ static __device__ __forceinline__ uint32_t release_add(uint32_t *to, uint32_t x)
     return atomicAdd(to, x);
 }
 
-/* Until the word is at least x.  A barrier passes what was acquired on to the block. */
-static __device__ __forceinline__ uint32_t wait_for(const uint32_t *word, uint32_t least) {
+/* Waits until a word is at least `minimum`.  A barrier passes what was acquired on to the block. */
+static __device__ __forceinline__ uint32_t wait_for(const uint32_t *word, uint32_t minimum) {
     for (;;) {
         uint32_t x;
         asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(x) : "l"(word) : "memory");
-        if (x >= least) return x;
+        if (x >= minimum) return x;
         __nanosleep(20);
     }
 }

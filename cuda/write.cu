@@ -1,4 +1,4 @@
-/* Host values to device memory by way of kernel parameters. */
+/* Writes host values, which are kernel parameters, to device memory. */
 #include "device.cuh"
 
 extern "C" __global__ void __launch_bounds__(GSC__WRITE_BLOCK)

@@ -1,5 +1,5 @@
-/* Adam on the device.  As on the CPU, what is constant for a group is computed in double
- * precision and rounded once; what is per element is computed in single precision. */
+/* Adam on the device.  As on the CPU, constants of a group are computed in double precision and
+ * rounded once, and elements in single precision. */
 #include "adam.h"
 
 #include <math.h>
@@ -101,8 +101,8 @@ static gsc_status launch_rows(const gsc__call *call, gsc_k_adam_rows *args, int6
     return LAUNCH(adam_rows, call, (uint32_t)(blocks * slices), *args);
 }
 
-/* Launches of at most GSC__ADAM_GROUPS groups, or of that many parts of wide ones.  Groups
- * without elements have no rows, all others as many as the mask. */
+/* Launches of at most GSC__ADAM_GROUPS groups, or that many parts of wide groups.  Groups without
+ * elements have no rows, all others as many as the mask. */
 static gsc_status step_visible(const gsc__call *call, const gsc__adam *adam) {
     gsc_k_adam_rows args;
     int64_t column = 0;

@@ -4,7 +4,7 @@
 
 /* ---------------------------------------------------------------------- open */
 
-enum { POOL_SHARE = 16 }; /* of the device's memory, what the pool keeps at most */
+enum { POOL_SHARE = 16 }; /* the pool keeps at most 1/16 of the device's memory */
 
 static const struct {
     const char *name, *symbol;
@@ -40,8 +40,8 @@ static gsc_status load_file(const gsc_context *context, gsc__gpu *gpu, int file)
                             function, files[file], gpu->target, device->major, device->minor);
 }
 
-/* Asking for an attribute makes a lazily loading driver load the kernel now: a first
- * launch while a stream is captured, or while a kernel waits for another, is too late. */
+/* Reading an attribute makes a lazily loading driver load the kernel now: a first launch while a
+ * stream is captured, or while one kernel waits for another, is too late. */
 static gsc_status load_kernel(gsc__gpu *gpu, int kernel) {
     const gsc__driver *driver = gpu->device.driver;
     void *handle;
@@ -57,9 +57,9 @@ static gsc_status load_kernel(gsc__gpu *gpu, int kernel) {
     return gsc__driver_fail(driver, result, "context_create: kernel %s", kernels[kernel].name);
 }
 
-/* A pool of the context's own: the device's default one gives memory back at every
- * synchronisation, so that each call would pay for mapping it again, and to change that is
- * the application's business. */
+/* The context has a pool of its own.  The device's default pool returns memory at every
+ * synchronisation, so each call would pay for mapping it again, and its settings belong to the
+ * application. */
 static gsc_status open_pool(const gsc_context *context, gsc__gpu *gpu) {
     static const char function[] = "context_create";
     const gsc__gpu_device *device = &gpu->device;
@@ -86,8 +86,8 @@ static gsc_status load_all(const gsc_context *context, gsc__gpu *gpu) {
     return GSC_OK;
 }
 
-/* Results do not matter: at the end of a process the driver may be gone already.  In a child
- * of fork all of this is the parent's. */
+/* Ignores results: at the end of a process the driver may be gone already.  In a child of fork,
+ * all of this belongs to the parent. */
 static void unload_all(gsc__gpu *gpu) {
     const gsc__driver *driver = gpu->device.driver;
     gsc__gpu_scope scope;
@@ -167,7 +167,7 @@ static void free_memory(gsc_context *context, void *data, void *stream) {
 
 /* ----------------------------------------------------------------- the table */
 
-/* One operation with the device's context current. */
+/* Runs one operation with the device's context current. */
 #define INSIDE(call, operation)                                                                \
     gsc__gpu_scope scope;                                                                      \
     GSC__TRY(gsc__gpu_enter((call)->function, &gsc__gpu_of((call)->context)->device, &scope)); \

@@ -54,7 +54,7 @@ void gsc__gpu_device_release(gsc__gpu_device *device) {
     device->primary = NULL;
 }
 
-/* In most hosts the context is current already, and the push is saved. */
+/* In most hosts the context is current already, which saves the push. */
 gsc__cu_result gsc__gpu_try_enter(const gsc__gpu_device *device, gsc__gpu_scope *scope) {
     void *current = NULL;
     *scope = (gsc__gpu_scope){.driver = device->driver};

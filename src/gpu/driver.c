@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* cuLibraryLoadData and cubins of any 12.x toolkit need this much. */
+/* cuLibraryLoadData and cubins of any 12.x toolkit need this version. */
 enum { OLDEST_VERSION = 12000 };
 #define OLDEST_TEXT "CUDA 12.0, which is driver 525.60"
 
@@ -34,8 +34,8 @@ static gsc_status give_up(gsc__driver *driver, gsc__driver_failure *failure, gsc
     return status;
 }
 
-/* The name of the first symbol that is missing, or NULL.  POSIX lets a function's address
- * travel in an object pointer, ISO C only byte by byte. */
+/* The name of the first symbol that is missing, or NULL.  POSIX lets an object pointer hold a
+ * function's address; ISO C only lets its bytes be copied. */
 static const char *load_symbols(gsc__driver *driver) {
     void *address;
 #define LOAD(member, symbol, parameters)                    \
@@ -73,8 +73,8 @@ static gsc_status initialise(gsc__driver *driver, const char *path, gsc__driver_
                    name ? name : "unknown error", result, text ? text : "no description");
 }
 
-/* The version is asked before the symbols, so that an old driver is told as what it is
- * and not by the first symbol that it lacks. */
+/* Checks the version before the symbols, so that the message about an old driver names its version
+ * and not the first symbol that it lacks. */
 gsc_status gsc__driver_open(const char *path, gsc__driver *driver, gsc__driver_failure *failure) {
     char reason[GSC__DRIVER_TEXT_SIZE / 2] = "";
     memset(driver, 0, sizeof *driver);
@@ -102,7 +102,7 @@ gsc_status gsc__driver_open(const char *path, gsc__driver *driver, gsc__driver_f
     return initialise(driver, path, failure);
 }
 
-/* ------------------------------------------------------------------ the one */
+/* -------------------------------------------------------- the process's driver */
 
 static gsc__once once = GSC__ONCE_INIT;
 static gsc__driver the_driver;

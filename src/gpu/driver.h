@@ -1,7 +1,7 @@
-/* The CUDA driver, opened at run time: a machine without one still loads the library.
+/* The CUDA driver, opened at run time: the library also loads on a machine without one.
  *
- * Own declarations of the few intersection points that are used.  The driver's binary
- * interface never changes under a symbol, so no header of the toolkit is needed. */
+ * Declares the few entry points that it uses.  The driver's binary interface never changes under a
+ * symbol, so no header of the toolkit is needed. */
 #ifndef GSC_GPU_DRIVER_H
 #define GSC_GPU_DRIVER_H
 
@@ -71,7 +71,7 @@ enum { GSC__CU_LAUNCH_BEFORE_END = 6 }; /* programmatic stream serialization */
 #define GSC__CU_LAUNCH_BUFFER ((void *)1)
 #define GSC__CU_LAUNCH_BUFFER_SIZE ((void *)2)
 
-/* X(member, symbol, parameters): the member has the name that the headers give it. */
+/* X(member, symbol, parameters): the member has the name in CUDA's headers. */
 #define GSC__DRIVER_CALLS(X)                                                                       \
     X(cuInit, "cuInit", (unsigned flags))                                                          \
     X(cuDriverGetVersion, "cuDriverGetVersion", (int *version))                                    \
@@ -135,12 +135,12 @@ typedef struct gsc__driver_failure {
 /* Opens a driver library and initialises it. */
 gsc_status gsc__driver_open(const char *path, gsc__driver *driver, gsc__driver_failure *failure);
 
-/* The process's driver, opened by the first call: libcuda.so.1, or what the environment
- * variable GSC_CUDA_LIBRARY names.  A failure stays one for the life of the process. */
+/* The process's driver, which the first call opens: libcuda.so.1, or the library that the
+ * environment variable GSC_CUDA_LIBRARY names.  A failure lasts for the life of the process. */
 gsc_status gsc__driver_get(const char *function, const gsc__driver **driver);
 /* The same without a message: NULL if there is none. */
 const gsc__driver *gsc__driver_try(void);
-/* Whether a parent of this process opened it, before a fork: then it is of no use here. */
+/* Whether a parent of this process opened it before a fork: then it does not work here. */
 bool gsc__driver_inherited(void);
 
 /* Stores "<what>: CUDA_ERROR_NAME (code): the driver's text" and returns the status that

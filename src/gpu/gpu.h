@@ -9,7 +9,7 @@
 #include "kernel_list.h"
 #include "launch.h"
 
-/* Immutable once the context is made, the staging slots apart. */
+/* Immutable once the context is made, except for the staging slots. */
 typedef struct gsc__gpu {
     gsc__gpu_device device;
     void *libraries[GSC__GPU_FILE_COUNT];

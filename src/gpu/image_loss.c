@@ -55,7 +55,7 @@ static size_t carve_scratch(void *base, loss_scratch *scratch) {
     return carver.at;
 }
 
-/* Sums the mask and writes what a pixel is worth. */
+/* Sums the mask and writes the shares of a pixel and a window of weight 1. */
 static gsc_status sum_mask(const gsc__gpu_image_pass *pass, const loss_scratch *scratch) {
     const gsc_k_mask_sums rows = {.mask = gsc__gpu_pixels_of(&pass->weight),
                                   .height = pass->height,

@@ -12,7 +12,7 @@ static int32_t divide_up(int32_t a, int32_t b) {
     return (int32_t)gsc__gpu_blocks(a, b);
 }
 
-/* 32 bits hold the offsets within a plane, with the margins of tiles around it. */
+/* Whether 32 bits hold all offsets within a plane and the margins of tiles around it. */
 static bool is_small(const gsc__gpu_image_pass *pass, const gsc__image *image) {
     const int64_t limit = INT32_MAX / 2, rows = (int64_t)pass->height + GSC__SSIM_BLOCK,
                   columns = (int64_t)pass->width + GSC__SSIM_BLOCK;
@@ -21,7 +21,7 @@ static bool is_small(const gsc__gpu_image_pass *pass, const gsc__image *image) {
     return row <= limit / rows && column <= limit / columns;
 }
 
-/* For the kernels of the usual window. */
+/* Whether the kernels of the usual window apply. */
 static bool is_usual(const gsc__gpu_image_pass *pass) {
     return pass->window->size / 2 == GSC__SSIM_RADIUS && is_small(pass, &pass->image) &&
            is_small(pass, &pass->target) && is_small(pass, &pass->weight) &&
@@ -43,14 +43,14 @@ static tile_plan plan_tiles(const gsc__gpu_image_pass *pass) {
     plan.width = divide_up(divide_up(pass->width, plan.columns), 4) * 4;
     plan.columns = divide_up(pass->width, plan.width);
     const int64_t strips = (int64_t)pass->batch * pass->channels * plan.columns;
-    int64_t least = INT64_MAX;
+    int64_t shortest = INT64_MAX;
     for (int32_t steps = divide_up(2 * reach + 1, GSC__SSIM_ROWS);; ++steps) {
         const int32_t height = steps * GSC__SSIM_ROWS - 2 * reach;
         if (height > HIGHEST && plan.height > 0) break;
         const int32_t rows = divide_up(pass->height, height);
         const int64_t rounds = (strips * rows + slots - 1) / slots;
-        if (rounds * (steps + 1) < least) { /* the start of a tile costs about a step */
-            least = rounds * (steps + 1);
+        if (rounds * (steps + 1) < shortest) { /* the start of a tile costs about a step */
+            shortest = rounds * (steps + 1);
             plan.height = height;
             plan.rows = rows;
         }

@@ -16,17 +16,17 @@ typedef struct gsc__gpu_image_pass {
     float c1, c2;
     gsc__image image, target;
     gsc__image weight;     /* of each pixel or window; data NULL: 1 */
-    int32_t weight_origin; /* row and column of the image that weight starts at */
+    int32_t weight_origin; /* row and column of the image where weight begins */
     float *map;
     double coefficients[GSC__IMAGE_SUMS];       /* of the gradient, for each sum; times grad_mean */
-    gsc__gpu_image_shares shares;               /* what the sums are multiplied by */
+    gsc__gpu_image_shares shares;               /* factors of the sums */
     const gsc__gpu_image_shares *device_shares; /* the same on the device, or NULL */
     const float *grad_mean;
     gsc__image grad_image; /* data NULL: not wanted */
     double *sums;          /* out on the device: [blocks, GSC__IMAGE_SUMS] or NULL */
 } gsc__gpu_image_pass;
 
-/* Number of pixels and of windows of all planes. */
+/* 1 / number of pixels and 1 / number of windows of all planes. */
 gsc__gpu_image_shares gsc__gpu_image_shares_of(const gsc__gpu_image_pass *pass);
 /* GSC_ERROR_OVERFLOW if there are more than a launch takes. */
 gsc_status gsc__gpu_image_pass_blocks(const gsc__gpu_image_pass *pass, uint32_t *blocks);

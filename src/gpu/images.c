@@ -7,13 +7,13 @@ static int number(int major, int minor) {
     return 100 * major + minor;
 }
 
-/* Jetsons, Thor by its number in CUDA 12. */
+/* Orin, and Thor by its number in CUDA 12. */
 static bool is_jetson(int major, int minor) {
     return number(major, minor) == 807 || number(major, minor) == 1001;
 }
 
-/* Machine code runs within its major number only, a Jetson's on nothing else; PTX on anything
- * newer. */
+/* Machine code runs within its major number only, and a Jetson's on nothing else.  PTX runs on
+ * anything newer. */
 static bool runs_on(const gsc__kernel_image *image, int major, int minor) {
     if (image->kind == GSC__IMAGE_CUBIN) {
         if (image->major != major) return false;

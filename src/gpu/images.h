@@ -6,7 +6,7 @@
 
 enum gsc__kernel_image_kind { GSC__IMAGE_CUBIN, GSC__IMAGE_PTX };
 
-/* One source file for one target. */
+/* One source file compiled for one target. */
 typedef struct gsc__kernel_image {
     const char *source; /* file of cuda/ without .cu */
     enum gsc__kernel_image_kind kind;
@@ -14,14 +14,13 @@ typedef struct gsc__kernel_image {
     const char *begin, *end;
 } gsc__kernel_image;
 
-/* The images of this build, in no order: written by the build. */
+/* The images of this build, in no particular order; the build writes them. */
 extern const gsc__kernel_image gsc__kernel_images[];
 extern const size_t gsc__kernel_image_count;
 
-/* The best image of a source file for a device: code of the same major number with the
- * highest minor number that is not above the device's, but a Jetson's for it alone, else PTX
- * of the highest capability that is not above it, which the driver compiles.  NULL if there is
- * neither. */
+/* The best image of a source file for a device: machine code of the same major number with the
+ * highest minor number up to the device's, where a Jetson's only counts on that Jetson.  Else PTX
+ * of the highest capability up to the device's, which the driver compiles.  Else NULL. */
 const gsc__kernel_image *gsc__kernel_image_choose(const gsc__kernel_image *images, size_t count,
                                                   const char *source, int major, int minor);
 

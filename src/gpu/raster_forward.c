@@ -13,7 +13,7 @@ gsc_status gsc__gpu_raster_sizes(const gsc__raster_call *call, gsc_raster_info *
     info->state_bytes = layout.bytes;
     info->forward_scratch_bytes = 0; /* project needs none */
     if (info->visible == 0 && info->intersections == 0) return GSC_OK;
-    /* Of the largest frame once project has counted, else all may be in one. */
+    /* Of the largest frame once project has counted; until then one frame may have them all. */
     if (info->intersections_bytes == 0)
         info->intersections_bytes = gsc__gpu_lists_bytes(&layout, info->intersections);
     const int64_t frame = gsc__gpu_slot_capacity(&layout, info->intersections_bytes);
@@ -21,7 +21,7 @@ gsc_status gsc__gpu_raster_sizes(const gsc__raster_call *call, gsc_raster_info *
     if (info->intersections_min_bytes == 0)
         info->intersections_min_bytes = layout.lists + (size_t)fullest * sizeof(uint32_t);
     info->forward_scratch_bytes = gsc__gpu_lists_scratch_bytes(&layout, frame);
-    /* Without work space for lists: they stay, and where they do not it comes from the context. */
+    /* Without work space for lists, which usually stay; else it comes from the context. */
     info->backward_scratch_bytes = gsc__gpu_sums_carve(raster, &layout, NULL).bytes;
     return GSC_OK;
 }
@@ -34,7 +34,7 @@ int64_t gsc__gpu_raster_largest_frame(const gsc__raster *raster, const gsc_raste
 
 /* ------------------------------------------------------------------- project */
 
-/* clears: also the words that the lists need zeroed; a fill of its own would take longer. */
+/* clears: also the words that must be zero for the lists; a separate fill would take longer. */
 static gsc_status begin_frame(gsc__gpu_pass *pass, bool clears) {
     gsc__gpu_tile_lists *lists = &pass->lists;
     gsc_k_begin args = {.camera = pass->frame.camera,
@@ -210,8 +210,8 @@ static gsc_status blend_bands(gsc__gpu_pass *pass, void *statistics, gsc_k_blend
     return GSC_OK;
 }
 
-/* The sums stand in the scratch, which is free once the lists of a single round are made and
- * large enough as a rule, else in memory of their own. */
+/* The sums go to the scratch, which is free once the lists of a single round are made and usually
+ * large enough; else to memory of their own. */
 static gsc_status blend_with_statistics(gsc__gpu_pass *pass, gsc_k_blend *blend) {
     gsc__workspace workspace = {.call = *pass->call};
     const size_t bytes = gsc__gpu_statistics_bytes(&pass->layout);
@@ -241,7 +241,7 @@ static gsc_status make_records(gsc__gpu_pass *pass, gsc__gpu_header *report, int
     return gsc__gpu_sort_depths(pass);
 }
 
-/* Where the lists and the work for them lie in the buffers. */
+/* Places the lists and their work space in the buffers. */
 static gsc_status place_lists(gsc__gpu_pass *pass) {
     const gsc__raster_buffers *buffers = pass->buffers;
     const char *function = pass->call->function;
@@ -281,7 +281,7 @@ gsc_status gsc__gpu_raster_blend(const gsc__raster_call *call, const gsc_raster_
 
 /* -------------------------------------------------------- project and blend */
 
-/* Camera after camera, since they share the scratch.  Their counts travel to `reports`, [C] or
+/* One camera after the other, since they share the scratch.  Their counts reach `reports`, [C] or
  * NULL, while they are blended. */
 static gsc_status rasterize_frames(gsc__gpu_pass *pass, gsc__gpu_header *reports) {
     for (int32_t c = 0; c < pass->raster->cameras; ++c) {

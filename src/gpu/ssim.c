@@ -39,7 +39,7 @@ gsc_status gsc__gpu_ssim_forward(const gsc__call *call, const gsc__ssim *ssim) {
     return status;
 }
 
-/* SSIM is symmetric: the gradient with respect to the target is that of the exchanged images. */
+/* SSIM is symmetric: the target's gradient is that of the image with the two exchanged. */
 gsc_status gsc__gpu_ssim_backward(const gsc__call *call, const gsc__ssim *ssim) {
     gsc__gpu_image_pass pass = ssim_pass(call, ssim);
     pass.differentiate = true;
