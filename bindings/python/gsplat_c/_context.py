@@ -9,7 +9,7 @@ import threading
 from ._abi import CONSTANTS
 from ._arrays import CPU, CUDA, CUDA_HOST, CUDA_MANAGED, principal
 from ._call import Descriptor, call
-from ._errors import argument_error
+from ._errors import argument_error, integer
 from ._lib import Device, check, fail, lib
 
 _DESC = Descriptor("gsc_context_desc")
@@ -53,7 +53,7 @@ def begin(block, value, name, stream):
     arrays = principal(value, name)
     block.arrays, block.like = arrays, value
     block.device = device = arrays.device(value)
-    block.stream = arrays.stream(device) if stream is None else stream
+    block.stream = arrays.stream(device) if stream is None else integer(stream, "stream")
     block.double = arrays.is_double(value)
     if block.double and not _takes_double():
         raise argument_error("DTYPE", f"{name} is float64, expected float32")

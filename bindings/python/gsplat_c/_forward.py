@@ -6,6 +6,7 @@ import struct
 
 from ._arrays import allocate
 from ._call import Descriptor, device_word
+from ._errors import integer
 from ._lib import check, lib
 
 TYPE_CHECKING = False
@@ -96,6 +97,7 @@ def _forward_in_steps(block, args, results, limit):
     check(lib.gsc_raster_project(block.context, args, buffers, results, info, block.stream))
     size = INFO.read(block, info, "intersections_bytes")
     if limit is not None:
+        limit = integer(limit, "max_intersections_bytes")
         size = max(min(size, limit), INFO.read(block, info, "intersections_min_bytes"))
     lists, lists_view = _allocate(block, "intersections", size)
     buffers = BUFFERS.pack(block, state_view, lists_view, 0)

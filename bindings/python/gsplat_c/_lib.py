@@ -91,7 +91,11 @@ def _load():
     library, path = _open()
     _check_version(library, path)
     for name, (result, arguments) in FUNCTIONS.items():
-        function = getattr(library, name)
+        try:
+            function = getattr(library, name)
+        except AttributeError:
+            raise ImportError(f"{path} has no function {name}, which its ABI version promises"
+                              ) from None
         function.restype = _TYPES[result]
         function.argtypes = [_TYPES[code] for code in arguments]
     return library, path

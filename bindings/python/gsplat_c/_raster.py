@@ -6,7 +6,7 @@ from ._abi import CONSTANTS
 from ._arrays import adapter, allocate, convert, pack, shape_of
 from ._call import call
 from ._context import begin
-from ._errors import argument_error
+from ._errors import ArgumentTypeError, argument_error
 from ._fields import (
     FIELDS,
     GRAD_NAMES,
@@ -191,6 +191,9 @@ def backward_packed(saved, numbers, tensors, wrt, upstream, out=None, flags=0, s
     upstream: gradient by output.  flags: of the gradients.  Returns {name: gradient}.
     """
     with call("rasterize_backward") as block:
+        if not isinstance(saved, SavedRaster):
+            raise ArgumentTypeError(f"saved is {type(saved).__name__}, expected the SavedRaster of "
+                                    "rasterize_forward")
         begin(block, tensors[_MEANS], "means", stream)
         if flags & _GRAD_ADD:
             missing = [name for name in wrt if not out or name not in out]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ._arrays import allocate, pack_output, shape_of
-from ._errors import argument_error
+from ._errors import ArgumentTypeError, argument_error
 from ._fields import (
     ARGS,
     FIELDS,
@@ -143,6 +143,8 @@ def make_outputs(block, argument, names, out, known, output=None):
     returns (dtype or None, shape); by default known is a dictionary of that.
     Returns ({name: array} in the order asked, {name: address}).
     """
+    if out is not None and not hasattr(out, "get"):
+        raise ArgumentTypeError(f"out is {type(out).__name__}, expected arrays by name")
     values, addresses = {}, {}
     output = output or known.__getitem__
     if isinstance(names, str):

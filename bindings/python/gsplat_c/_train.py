@@ -6,7 +6,7 @@ from ._abi import CONSTANTS
 from ._arrays import Packed, convert, pack, pack_output, shape_of
 from ._call import Descriptor, call
 from ._context import begin
-from ._errors import argument_error
+from ._errors import ArgumentTypeError, argument_error
 from ._fields import GRAD_NAMES, GRADS, OUTPUT_NAMES, OUTPUTS, RasterGrads, RasterOutputs
 from ._lib import check, lib
 from ._ops import LOSS_DEFAULTS, check_group, fill, group_numbers, pack_loss
@@ -93,9 +93,9 @@ def train_step(
     with call("train_step") as block:
         begin(block, scene["means"], "means", stream)
         frame = Frame.of(scene)
-        written = {name: _pack_parameter(block, scene[name], name) for name in groups
-                   if name in _PARAMETERS and scene.get(name) is not None}
         count, packed_groups = _pack_groups(block, groups)
+        written = {name: _pack_parameter(block, scene[name], name) for name in groups
+                   if scene.get(name) is not None}
         raster = pack_fields(block, *raster_fields("train_step", {**scene, **written},
                                                    GRAD2D_NDC if grad2d_ndc else 0))
         loss_out = dict(out or {})
@@ -128,6 +128,8 @@ def _pack_parameter(block, value, name):
 
 def _pack_groups(block, groups):
     """(number, address) of the groups."""
+    if not hasattr(groups, "items"):
+        raise ArgumentTypeError(f"groups is {type(groups).__name__}, expected groups by parameter")
     tensors = []
     for name, group in groups.items():
         if name not in _PARAMETERS:

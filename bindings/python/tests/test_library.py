@@ -10,6 +10,7 @@ import pytest
 
 import gsplat_c
 from gsplat_c import _lib
+from gsplat_c._abi import CONSTANTS
 
 PACKAGES = str(Path(gsplat_c.__file__).resolve().parents[1])
 
@@ -79,6 +80,13 @@ def test_other_major_is_refused(tmp_path, version, accepted):
     path = build_library(tmp_path, f"unsigned gsplat_c_abi_version(void) {{ return {version}u; }}")
     result = python("import gsplat_c", GSPLAT_C_LIBRARY=path)
     assert f"has ABI {version >> 16}.0, this package needs 1." in result.stderr
+
+
+def test_a_library_without_its_functions_is_refused(tmp_path):
+    version = CONSTANTS["GSC_ABI_MAJOR"] << 16 | CONSTANTS["GSC_ABI_MINOR"]
+    path = build_library(tmp_path, f"unsigned gsplat_c_abi_version(void) {{ return {version}u; }}")
+    result = python("import gsplat_c", GSPLAT_C_LIBRARY=path)
+    assert "ImportError" in result.stderr and f"{path} has no function gsc_" in result.stderr
 
 
 def test_import_brings_no_framework_and_nothing_slow():

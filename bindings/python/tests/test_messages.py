@@ -54,6 +54,17 @@ CASES = {
             "rasterize_backward: wrt has 'radii', expected any of means"),
     "a number": (lambda: gsplat_c.rasterize(**changed(blur=[0.3])), r"rasterize: blur is \[0.3\]"),
     "a size": (lambda: gsplat_c.rasterize(**changed(width=64.0)), "rasterize: width is 64.0"),
+    "a stream": (lambda: gsplat_c.ssim(IMAGE, IMAGE, stream="current"),
+                 "ssim: stream is 'current', expected an integer"),
+    "a limit": (lambda: gsplat_c.rasterize_forward(**cloud(), max_intersections_bytes=1e9),
+                "rasterize_forward: max_intersections_bytes is 1000000000.0, expected an integer"),
+    "out by name": (lambda: gsplat_c.rasterize(**cloud(), out=IMAGE),
+                    "rasterize: out is ndarray, expected arrays by name"),
+    "both results of forward": (lambda: gsplat_c.rasterize_backward(
+        gsplat_c.rasterize_forward(**cloud()), wrt=("means",), **cloud()),
+        "rasterize_backward: saved is tuple, expected the SavedRaster"),
+    "groups by name": (lambda: gsplat_c.train_step(target=IMAGE[0], groups=[], **cloud()),
+                       "train_step: groups is list, expected groups by parameter"),
     "no array": (lambda: gsplat_c.rasterize(**changed(means="m")), "rasterize: means is str"),
     "the tensor that is float64": (lambda: gsplat_c.rasterize(**changed(
         means=cloud()["means"].astype(np.float64), intrinsics=[30, 30, 20, 14])),
