@@ -1,6 +1,6 @@
 # The front door.  Everything here calls a script or meson; nothing is built by make.
 .POSIX:
-.PHONY: help demo test test-gpu arm64 windows bare bench bench-gpu wheel docs sanitize coverage lint format setup clean
+.PHONY: help demo test test-gpu arm64 windows bare bench bench-gpu wheel docs sanitize coverage fuzz lint format setup release clean
 
 help:
 	@echo 'make demo      renders demo.png; SCENE=file.ply [CAMERAS=cameras.json] for a trained scene'
@@ -13,9 +13,11 @@ help:
 	@echo 'make bench-gpu times everything on a GPU stage by stage; ARGS="..." for bench/gpu.py'
 	@echo 'make wheel     the Python wheels and the source distribution, into dist/;'
 	@echo '               PLATFORMS="arm64 windows" for those of other platforms too'
+	@echo 'make release   all files of a release, into dist/; ARGS=--dry-run without its tag'
 	@echo 'make docs      the API reference as HTML, into build-docs/'
 	@echo 'make sanitize  the C tests under address and undefined-behaviour sanitizers'
 	@echo 'make coverage  the C tests once more, and which lines of src/ they run'
+	@echo 'make fuzz      the fuzz targets, a minute each; ARGS="SECONDS [TARGET..]"'
 	@echo 'make lint      gcc and clang with warnings as errors, clang-format, clang-tidy, ruff, mypy,'
 	@echo '               shellcheck, doxygen, clippy'
 	@echo 'make format    formats the C, Python and Rust sources in place'
@@ -33,14 +35,14 @@ test:
 
 arm64:
 	@sh scripts/setup.sh arm64
-	@sh scripts/arm64.sh
+	@sh scripts/cross.sh arm64
 
 test-gpu:
 	@sh scripts/test_gpu.sh
 
 windows:
 	@sh scripts/setup.sh windows
-	@sh scripts/windows.sh
+	@sh scripts/cross.sh windows
 
 bare:
 	@sh scripts/bare.sh
@@ -57,6 +59,10 @@ wheel:
 	@for platform in $(PLATFORMS); do sh scripts/setup.sh $$platform || exit 1; done
 	@sh scripts/wheel.sh source native $(PLATFORMS)
 
+release:
+	@for purpose in wheel arm64 windows; do sh scripts/setup.sh $$purpose || exit 1; done
+	@sh scripts/release.sh $(ARGS)
+
 docs:
 	@sh scripts/setup.sh docs
 	@sh scripts/docs.sh
@@ -69,6 +75,10 @@ coverage:
 	@sh scripts/setup.sh coverage
 	@sh scripts/coverage.sh
 
+fuzz:
+	@sh scripts/setup.sh fuzz
+	@sh scripts/fuzz.sh $(ARGS)
+
 lint:
 	@sh scripts/setup.sh lint
 	@sh scripts/lint.sh
@@ -80,6 +90,6 @@ setup:
 	@sh scripts/setup.sh test
 
 clean:
-	rm -rf build build-arm64 build-arm64-root build-windows build-windows-libraries \
-		build-windows-python build-native build-sanitize build-coverage build-lint \
+	rm -rf build build-arm64 build-arm64-root build-windows build-windows-root \
+		build-native build-sanitize build-coverage build-lint \
 		build-docs dist demo.png bindings/rust/target

@@ -1,6 +1,6 @@
 #!/bin/sh
 # scripts/setup.sh [PURPOSE]: installs what is missing for a target of make: demo, test (the
-# default), arm64, lint, coverage, windows, docs, wheel or bare.  scripts/packages.txt lists the
+# default), arm64, lint, coverage, fuzz, windows, docs, wheel or bare.  scripts/packages.txt lists the
 # system's packages, tests/requirements*.txt what pip installs into .venv.
 #
 # On Debian and Ubuntu it calls apt-get, through sudo unless it runs as root; elsewhere it
@@ -23,6 +23,7 @@ found() {
     module:*) pkg-config --exists "${1#*:}" ;;
     python:*) python3 -c "import ${1#*:}" ;;
     header:*) echo "#include <${1#*:}>" | cc -E - ;;
+    clang:*) [ -e "$(clang --print-file-name="${1#*:}")" ] ;;
     file:*) [ -e "${1#*:}" ] ;;
     python3) python3 -c 'import sys; sys.exit(sys.version_info < (3, 9))' ;;
     *) command -v "$1" ;;
@@ -83,7 +84,8 @@ fetch() {
     ! grep -qxF -e "$key" .venv/fetched 2>/dev/null || return 0
     say "installing into .venv: $what"
     [ -x .venv/bin/python ] || python3 -m venv .venv || die "python3 -m venv failed"
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check "$@" || return 1
+    .venv/bin/python -m pip install --quiet --no-warn-conflicts \
+        --disable-pip-version-check "$@" || return 1
     printf '%s\n' "$key" >>.venv/fetched
 }
 
@@ -91,7 +93,7 @@ install "$purpose"
 case $purpose in docs | bare) exit 0 ;; esac
 case $(meson --version) in 0.*) fetch "meson 1.0 or newer" 'meson>=1.0' ;; esac
 case $purpose in
-demo) exit 0 ;;
+demo | fuzz) exit 0 ;;
 test | lint)
     [ "${GSPLAT_C_RUST:-1}" = 0 ] || have_cargo || (install rust) ||
         say "no cargo 1.88 or newer: the Rust crates are left out" >&2

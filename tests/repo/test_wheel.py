@@ -71,7 +71,8 @@ def files_in(wheel):
 
 
 def pip(environment, *arguments):
-    return run(environment / "bin/python", "-m", "pip", *arguments, env=ENVIRONMENT, cwd=environment)
+    python = environment / "bin/python"
+    return run(python, "-m", "pip", *arguments, env=ENVIRONMENT, cwd=environment)
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +93,8 @@ def test_sdist_gives_the_same_library(made, packed, tmp_path):
 
 def test_tag_names_the_glibc(made, packed, tmp_path):
     name = one(made, "gsplat_c-*.whl").name
-    glibc = re.fullmatch(r"gsplat_c-[\d.]+-py3-none-manylinux_(\d+)_(\d+)_(x86_64|aarch64)\.whl", name)
+    platform = r"manylinux_(\d+)_(\d+)_(x86_64|aarch64)"
+    glibc = re.fullmatch(rf"gsplat_c-[\d.]+-py3-none-{platform}\.whl", name)
     assert glibc, name
     versions = re.findall(r"GLIBC_(\d+)\.(\d+)", readelf("-VW", packed, tmp_path))
     assert tuple(map(int, glibc.groups()[:2])) == max((int(a), int(b)) for a, b in versions)
@@ -177,7 +179,7 @@ def test_install_and_uninstall(made, environment, tmp_path):
     distributions = [f"gsplat-c-{name.replace('_', '-')}" for name in SHIMS]
     pip(environment, "uninstall", "--quiet", "--yes", "gsplat-c", *distributions)
     assert files_of(environment) == before
-    assert not [path for path in environment.rglob("*gsplat_c*")]
+    assert not list(environment.rglob("*gsplat_c*"))
 
 
 def test_editable(checkout, tmp_path):
@@ -206,7 +208,8 @@ def test_wheel_for_another_platform(checkout, tmp_path, platform, tag, library):
     if platform not in PLATFORMS:
         pytest.skip(f"no compiler for {platform}")
     first = build(checkout, tmp_path / "first", platform)
-    assert_same_bytes(first, build(clone(checkout, tmp_path / "clone"), tmp_path / "second", platform))
+    again = clone(checkout, tmp_path / "clone")
+    assert_same_bytes(first, build(again, tmp_path / "second", platform))
     wheel = one(first, "*.whl")
     found = re.fullmatch(rf"gsplat_c-[\d.]+-py3-none-{tag}\.whl", wheel.name)
     assert found and all(int(minor) <= 34 for minor in found.groups())

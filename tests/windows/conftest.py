@@ -1,4 +1,4 @@
-"""The build for Windows that scripts/windows.sh makes, and what runs its programs."""
+"""The build for Windows that `make windows` makes, and what runs its programs."""
 
 import os
 import pathlib
