@@ -29,7 +29,7 @@ static bool always(void) {
 }
 #endif
 
-/* __builtin_cpu_supports also asks whether the system saves the wide registers. */
+/* __builtin_cpu_supports also checks that the system saves the wide registers. */
 #if GSC_HAVE_ISA_AVX2
 static bool has_avx2(void) {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
@@ -45,7 +45,7 @@ static bool has_avx512(void) {
 }
 #endif
 
-/* From narrow to wide; the first one runs everywhere that the build is for. */
+/* From narrow to wide.  Every processor that the build is for has the first one. */
 static const isa isas[] = {
 #if GSC_HAVE_ISA_BASELINE
     {&gsc__cpu_backend_baseline, always},

@@ -12,8 +12,8 @@ enum { MASK_ROWS = 64, MASK_COLUMNS = 256 };
 typedef struct mask_task {
     const gsc__image_loss *loss;
     int64_t blocks; /* of MASK_ROWS rows in an image */
-    int32_t border; /* where no window is inside the image */
-    double *sums;   /* [B * blocks][2] of all pixels, of those with a window */
+    int32_t border; /* width of the frame of pixels that have no window inside the image */
+    double *sums;   /* [B * blocks][2] over all pixels, over those with a window */
 } mask_task;
 
 static double mask_row_sum(const gsc__image *mask, int64_t b, int32_t y, int32_t first,

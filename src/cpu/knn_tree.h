@@ -1,8 +1,8 @@
 /* The tree of boxes over points in Hilbert order.
  *
- * Leaf i holds points 16 i to 16 i + 15 of the order; a node holds the boxes of 16
- * consecutive leaves or of 16 consecutive nodes of the level below.  Numbers alone
- * say where a child lies, so there are no pointers. */
+ * Leaf i holds points 16 i to 16 i + 15 of the order; a node holds the boxes of 16 consecutive
+ * leaves or of 16 consecutive nodes of the level below.  A child's place follows from its number,
+ * so there are no pointers. */
 #ifndef GSC_CPU_KNN_TREE_H
 #define GSC_CPU_KNN_TREE_H
 

@@ -173,12 +173,16 @@ static void gaussian_grad(const project_backward_task *task, int64_t i, const gr
     splat_grad(record, sums, &splat);
     write_means2d(task, i, sums, &splat);
     if (!gsc__project_gaussian(raster, &task->camera, i, &p)) return;
-    const bool axes = raster->scales != NULL;
     gsc_real scale[3] = {0, 0, 0};
-    if (axes) gsc__gaussian_scale(raster, i, scale);
-    gsc__project_grad(&task->camera, raster->means + 3 * i, axes ? scale : NULL,
-                      axes ? raster->rotations + 4 * i : NULL, raster->scale_modifier,
-                      gsc__gaussian_opacity(raster, i), &p, &splat, &g);
+    gsc__gaussian gaussian = {.mean = raster->means + 3 * i,
+                              .scale_modifier = raster->scale_modifier,
+                              .opacity = gsc__gaussian_opacity(raster, i)};
+    if (raster->scales) {
+        gsc__gaussian_scale(raster, i, scale);
+        gaussian.scale = scale;
+        gaussian.rotation = raster->rotations + 4 * i;
+    }
+    gsc__project_grad(&task->camera, &gaussian, &p, &splat, &g);
     activation_grad(raster, i, scale, &g);
     if (raster->colors) {
         if (raster->channels == 3) add(rows->at[GSC_PARAMETER_COLORS - 1], sums->rgb, 3);

@@ -1,9 +1,9 @@
-/* Vectors of GSC__LANES reals, one register of the instruction set that the file is
- * compiled for: 16 floats with AVX-512, 8 with AVX2, 4 with NEON, else 16 bytes of anything.
- * Arithmetic uses the operators; what C has no operator for is here.
+/* Vectors of GSC__LANES reals, one register of the instruction set that the file is compiled for:
+ * 16 floats with AVX-512, 8 with AVX2, 4 with NEON, otherwise 16 bytes.  Arithmetic uses C's
+ * operators; the functions here are what C has no operator for.
  *
- * gsc__vfma is a b + c, rounded once where the hardware can.  Written out wherever two copies
- * of a computation must agree to the last bit. */
+ * gsc__vfma is a b + c, rounded once if the hardware can.  It is written out wherever two copies of
+ * a computation must agree to the last bit. */
 #ifndef GSC_CPU_SIMD_H
 #define GSC_CPU_SIMD_H
 
@@ -216,7 +216,7 @@ GSC__INLINE gsc__vec gsc__vmin(gsc__vec a, gsc__vec b) {
     return gsc__vselect(a < b, a, b);
 }
 GSC__INLINE gsc__vec gsc__vset(gsc_real x) {
-    return x - (gsc__vec){0}; /* folded, unlike a sum, whose -0 would change */
+    return x - (gsc__vec){0}; /* the compiler folds this; a sum would change -0 */
 }
 GSC__INLINE gsc__veci gsc__iset(int32_t x) {
     return (gsc__veci){0} + x;
@@ -247,7 +247,7 @@ GSC__INLINE gsc__vec gsc__vramp(gsc_real first) {
     return gsc__vload(ramp);
 }
 
-/* Sum of all lanes, pairwise: always in the same order. */
+/* Sum of all lanes, pairwise, always in the same order. */
 GSC__INLINE gsc_real gsc__vsum(gsc__vec v) {
     gsc_real lane[GSC__LANES];
     gsc__vstore(lane, v);
@@ -289,15 +289,15 @@ GSC__INLINE gsc__vec gsc__vabs(gsc__vec v) {
     return gsc__vselect(gsc__vgt(v, -v), v, -v);
 }
 
-/* 2^x.  In float32 for x in [-126, 127], relative error 2e-7 (polynomial of degree 5
- * on [-1/2, 1/2]); beyond that range any value. */
+/* 2^x.  In float32 for x in [-126, 127], with a relative error of 2e-7 (polynomial of degree 5 on
+ * [-1/2, 1/2]); outside that range the result is undefined. */
 GSC__INLINE gsc__vec gsc__vexp2(gsc__vec x) {
 #ifdef GSC_DOUBLE
     for (int i = 0; i < GSC__LANES; ++i) x[i] = exp2(x[i]);
     return x;
 #else
     typedef uint32_t bits __attribute__((vector_size(sizeof(gsc__vec))));
-    const gsc__vec magic = gsc__vset(12582912.0f); /* 1.5 2^23: its sum is rounded to ones */
+    const gsc__vec magic = gsc__vset(12582912.0f); /* 1.5 2^23: adding it rounds to integers */
     gsc__vec shifted = x + magic;
     gsc__vec f = x - (shifted - magic);
     gsc__vec y = gsc__vset(0.001339086336f);

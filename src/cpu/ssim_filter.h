@@ -1,13 +1,13 @@
-/* The inner loops of SSIM over one row of one tile: the separable Gaussian filter,
- * vertical and horizontal, and what is computed from its results.
+/* The inner loops of SSIM over one row of one tile: the separable Gaussian filter, vertical and
+ * horizontal, and the formulas that use its results.
  *
- * Only mu_x, mu_y, sigma_x^2 + sigma_y^2 and sigma_xy enter SSIM, so four fields are
- * filtered (x, y, x^2 + y^2, x y) where the textbook has five.  Variances do not change
- * when a constant is subtracted from an image: x and y here are pixels less the level of
- * their tile, which keeps E[x^2] - E[x]^2 from cancelling on bright flat images.
+ * SSIM depends only on mu_x, mu_y, sigma_x^2 + sigma_y^2 and sigma_xy, so four fields are filtered
+ * (x, y, x^2 + y^2, x y) where the textbook has five.  Subtracting a constant from an image does
+ * not change its variances: x and y here are pixels less the level of their tile, so that
+ * E[x^2] - E[x]^2 does not cancel on bright flat images.
  *
- * Every loop runs over whole vectors and may read and write up to GSC__LANES - 1 columns
- * beyond its count.  The usual 11 taps have code of their own, with unrolled loops. */
+ * Every loop runs over whole vectors and may read and write up to GSC__LANES - 1 columns beyond its
+ * count.  The usual 11 taps have code of their own, with unrolled loops. */
 #ifndef GSC_SSIM_FILTER_H
 #define GSC_SSIM_FILTER_H
 
@@ -26,7 +26,7 @@ enum {
 enum { FIELD_X, FIELD_Y, FIELD_SQUARES, FIELD_PRODUCT };
 enum { PARTIAL_X, PARTIAL_SQUARES, PARTIAL_PRODUCT, PARTIAL_Y };
 
-/* The loops over the taps, which GCC would take for too long. */
+/* For the loops over the taps, which GCC would not unroll. */
 #if defined(__clang__)
 #define SSIM_UNROLL
 #else
@@ -38,7 +38,7 @@ typedef struct ssim_terms {
     const gsc_real *half; /* [radius + 1] weights from the window's centre outwards */
     gsc_real c1, c2;
     gsc_real level_x, level_y; /* what was subtracted */
-    gsc_real upstream;         /* derivative by weight times SSIM */
+    gsc_real upstream;         /* derivative with respect to weight times SSIM */
 } ssim_terms;
 
 /* out[r] = sum over k of w[k] rows[r + k], for SSIM_ROWS results. */
@@ -65,7 +65,7 @@ static inline void filter_columns(const gsc_real *const *rows, const ssim_terms 
         filter_columns_of(rows, terms->half, terms->radius, count, out, out_stride);
 }
 
-/* One result of the horizontal filter: of p[0 .. 2 radius] and the columns after it. */
+/* The horizontal filter of p[0 .. 2 radius], and of the columns after it in the other lanes. */
 GSC__INLINE gsc__vec filter_row(const gsc_real *p, const gsc_real *half, int radius) {
     gsc__vec sum = {0};
     SSIM_UNROLL
@@ -74,8 +74,8 @@ GSC__INLINE gsc__vec filter_row(const gsc_real *p, const gsc_real *half, int rad
     return sum;
 }
 
-/* A row of the SSIM map and, unless partials is NULL, of upstream * weight times its
- * partial derivatives by the filtered fields:
+/* A row of the SSIM map and, unless partials is NULL, of upstream * weight times its partial
+ * derivatives with respect to the filtered fields:
  *
  *   S = C D / (A B),  A = mu_x^2 + mu_y^2 + c1,   B = sigma_x^2 + sigma_y^2 + c2,
  *                     C = 2 mu_x mu_y + c1,       D = 2 sigma_xy + c2,
@@ -83,7 +83,7 @@ GSC__INLINE gsc__vec filter_row(const gsc_real *p, const gsc_real *half, int rad
  *   dS/dmu_x = 2 mu_y D / (A B) - 2 mu_x S / A + 2 a S / B - b 2 C / (A B)
  *
  * with a, b the filtered shifted images, mu = level + a, level + b.  A window of one
- * pixel has no variance at all, which rounding would not find. */
+ * pixel has no variance, but rounding would leave some. */
 GSC__INLINE void ssim_row_of(const gsc_real *const fields[SSIM_FIELDS], const ssim_terms *terms,
                              int radius, bool both, int count, const gsc_real *weight,
                              gsc_real *map, gsc_real *const partials[SSIM_FIELDS]) {
@@ -107,17 +107,17 @@ GSC__INLINE void ssim_row_of(const gsc_real *const fields[SSIM_FIELDS], const ss
         gsc__vstore(map + i, S);
         if (!partials) continue;
         gsc__vec q = gsc__vload(weight + i) * terms->upstream;
-        gsc__vec by_squares = -q * S * (A * inverse);
-        gsc__vec by_product = 2 * q * (C * inverse);
-        if (radius == 0) by_squares = by_product = zero;
-        gsc__vec by_A = 2 * q * S * (B * inverse), by_C = 2 * q * (D * inverse);
-        gsc__vstore(partials[PARTIAL_SQUARES] + i, by_squares);
-        gsc__vstore(partials[PARTIAL_PRODUCT] + i, by_product);
+        gsc__vec grad_squares = -q * S * (A * inverse);
+        gsc__vec grad_product = 2 * q * (C * inverse);
+        if (radius == 0) grad_squares = grad_product = zero;
+        gsc__vec grad_A = 2 * q * S * (B * inverse), grad_C = 2 * q * (D * inverse);
+        gsc__vstore(partials[PARTIAL_SQUARES] + i, grad_squares);
+        gsc__vstore(partials[PARTIAL_PRODUCT] + i, grad_product);
         gsc__vstore(partials[PARTIAL_X] + i,
-                    mu_y * by_C - mu_x * by_A - 2 * a * by_squares - b * by_product);
+                    mu_y * grad_C - mu_x * grad_A - 2 * a * grad_squares - b * grad_product);
         if (both)
             gsc__vstore(partials[PARTIAL_Y] + i,
-                        mu_x * by_C - mu_y * by_A - 2 * b * by_squares - a * by_product);
+                        mu_x * grad_C - mu_y * grad_A - 2 * b * grad_squares - a * grad_product);
     }
 }
 
@@ -140,13 +140,13 @@ GSC__INLINE void gradient_row_of(const gsc_real *const partials[SSIM_FIELDS],
         gsc__vec shifted_y = gsc__vload(y + i) - terms->level_y;
         gsc__vec squares = 2 * filter_row(partials[PARTIAL_SQUARES] + i, terms->half, radius);
         gsc__vec product = filter_row(partials[PARTIAL_PRODUCT] + i, terms->half, radius);
-        gsc__vec by_x = filter_row(partials[PARTIAL_X] + i, terms->half, radius);
+        gsc__vec of_x = filter_row(partials[PARTIAL_X] + i, terms->half, radius);
         gsc__vstore(grad_x + i,
-                    gsc__vload(grad_x + i) + by_x + shifted_x * squares + shifted_y * product);
+                    gsc__vload(grad_x + i) + of_x + shifted_x * squares + shifted_y * product);
         if (!grad_y) continue;
-        gsc__vec by_y = filter_row(partials[PARTIAL_Y] + i, terms->half, radius);
+        gsc__vec of_y = filter_row(partials[PARTIAL_Y] + i, terms->half, radius);
         gsc__vstore(grad_y + i,
-                    gsc__vload(grad_y + i) + by_y + shifted_y * squares + shifted_x * product);
+                    gsc__vload(grad_y + i) + of_y + shifted_y * squares + shifted_x * product);
     }
 }
 

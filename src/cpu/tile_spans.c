@@ -2,11 +2,11 @@
 
 #include "math/ellipse_math.h"
 
-#define SPAN_BATCH 8 /* rows computed together, whether they are wanted or not */
+#define SPAN_BATCH 8 /* rows computed together, even if fewer are wanted */
 
-/* Counting and filling must agree to the last bit, so both call this one copy: an
- * inlined second copy could be contracted differently.  A rectangle of one row or one
- * column is taken whole: it is the ellipse's own box. */
+/* Counting and filling must agree to the last bit, so both call this one copy; an inlined second
+ * one might be contracted differently.  A rectangle of one row or one column is taken whole: it is
+ * the ellipse's own box. */
 __attribute__((noinline)) void gsc__tile_spans(const gsc__record *record, int32_t row,
                                                int32_t count, gsc__span spans[GSC__SPAN_ROWS]) {
     if (record->x1 - record->x0 == 1 || record->y1 - record->y0 == 1) {

@@ -1,15 +1,15 @@
-/* From a camera's tensors to the numbers that projection works with.  Pure, shared by
- * the CPU backend and the CUDA kernels, like splat_math.h. */
+/* From a camera's tensors to the numbers that projection uses.  Pure functions, shared by the CPU
+ * backend and the CUDA kernels, like splat_math.h. */
 #ifndef GSC_CAMERA_MATH_H
 #define GSC_CAMERA_MATH_H
 
 #include "splat_math.h"
 
-/* One camera as the caller describes it; matrices are stored by columns or by rows. */
+/* One camera as the caller describes it; matrices are stored in columns or in rows. */
 typedef struct gsc__camera_source {
     const gsc_real *view;       /* [4, 4] */
-    const gsc_real *projection; /* [4, 4], or NULL and */
-    const gsc_real *intrinsics; /* [4] */
+    const gsc_real *projection; /* [4, 4]; NULL with intrinsics */
+    const gsc_real *intrinsics; /* [4] or NULL */
     const gsc_real *position;   /* [3] or NULL */
     int64_t position_step;      /* elements from coordinate to coordinate */
     gsc_real tan_fov[2];
@@ -22,7 +22,7 @@ GSC__PURE gsc_real gsc__matrix_element(const gsc_real *matrix, bool by_rows, int
     return matrix[by_rows ? 4 * row + column : 4 * column + row];
 }
 
-/* What points need: the view and the planes. */
+/* Only what points need: the view and the planes. */
 GSC__PURE void gsc__camera_make_view(const gsc__camera_source *source, gsc__camera *camera) {
     camera->near_plane = source->near_plane;
     camera->far_plane = source->far_plane;
@@ -39,8 +39,8 @@ GSC__PURE void gsc__camera_make_view(const gsc__camera_source *source, gsc__came
     }
 }
 
-/* The pinhole inside a world-to-clip matrix: clip = pinhole view, so the rotation's
- * rows pick focal length and principal point out of it. */
+/* The pinhole inside a world-to-clip matrix: since clip = pinhole view, products with the
+ * rotation's rows are the focal lengths and the principal point. */
 GSC__PURE void gsc__pinhole_from_clip(gsc__camera *camera) {
     const gsc_real *x = camera->rotation[0], *y = camera->rotation[1], *z = camera->rotation[2];
     gsc_real w = gsc__dot3(camera->clip[2], z);
@@ -70,9 +70,9 @@ GSC__PURE void gsc__camera_make_pinhole(const gsc__camera_source *source, gsc__c
     camera->fy = camera->height / (2 * source->tan_fov[1]);
 }
 
-/* Beyond these ratios of x/z and y/z the Jacobian is that of the nearest ray inside:
- * compat clamps to 1.3 of the centred field of view, exact to the image's edges and
- * 0.3 of the half field of view around them, wherever the principal point is. */
+/* Beyond these ratios of x/z and y/z the Jacobian is that of the nearest ray inside.  Compat clamps
+ * to 1.3 times the centred field of view; exact clamps to the image's edges plus 0.3 of the half
+ * field of view, wherever the principal point is. */
 GSC__PURE void gsc__camera_make_clamp(const gsc__camera_source *source, gsc__camera *camera) {
     for (int i = 0; i < 2; ++i) {
         gsc_real size = i == 0 ? camera->width : camera->height;
@@ -91,11 +91,11 @@ GSC__PURE void gsc__camera_make_clamp(const gsc__camera_source *source, gsc__cam
     }
 }
 
-/* A splat of opacity at most 1 whose longest axis has length s, at depth z, reaches at most
- * reach_of_size s / z + reach_of_depth pixels from its mean along each axis of the image:
- * to 3.33 deviations, where alpha falls below 1/255, or in compat to 3 of the larger
- * eigenvalue, and whole tiles.  The deviation along an axis is at most the focal length
- * times s / z times the norm of the Jacobian's row, and the blur's besides.  With room for
+/* A bound on a splat's extent.  With an opacity of at most 1, a longest axis of length s and depth
+ * z it reaches at most reach_of_size s / z + reach_of_depth pixels from its mean along each axis of
+ * the image: to 3.33 deviations, where alpha falls below 1/255, or in compat to 3 of the larger
+ * eigenvalue and whole tiles.  The deviation along an axis is at most the focal length times s / z
+ * times the norm of the Jacobian's row, plus the blur's.  The constants leave a margin for
  * rounding. */
 GSC__PURE void gsc__camera_make_reach(gsc__camera *camera) {
     gsc_real stretch[2];

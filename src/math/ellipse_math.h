@@ -1,11 +1,11 @@
-/* The ellipse in which a splat's alpha is at least 1/255, cut into rows.  Pure, shared by
+/* The ellipse in which a splat's alpha is at least 1/255, cut into rows.  Pure functions, shared by
  * the CPU backend and the CUDA kernels. */
 #ifndef GSC_ELLIPSE_MATH_H
 #define GSC_ELLIPSE_MATH_H
 
 #include "splat_math.h"
 
-/* To some units in the last place, which the margins below cover: on a GPU the exact
+/* Exact to a few units in the last place, which the margins below cover: on a GPU the exact
  * operations cost ten times as much. */
 #ifdef __CUDACC__
 GSC__PURE float gsc__sqrt_near(float x) {
@@ -23,8 +23,8 @@ GSC__PURE gsc_real gsc__quotient_near(gsc_real a, gsc_real b) {
 }
 #endif
 
-/* |z| <= root in whitened coordinates z = (u, v): x is (u - k v) / r00 with
- * k = r01 / r11, and at v = -+ extreme it reaches furthest right and left. */
+/* |z| <= root in whitened coordinates z = (u, v).  There x = (u - k v) / r00 with k = r01 / r11,
+ * which is largest at v = -extreme and smallest at v = extreme. */
 typedef struct gsc__ellipse {
     gsc_real x, y, t, root, k, extreme, inverse_r00, r11, pad;
 } gsc__ellipse;
@@ -32,7 +32,7 @@ typedef struct gsc__ellipse {
 GSC__PURE gsc__ellipse gsc__ellipse_of(const gsc_real mean[2], gsc_real r00, gsc_real r01,
                                        gsc_real r11, gsc_real log2_alpha) {
     gsc__ellipse e;
-    /* The margins make rounding add a pixel, never lose one. */
+    /* With the margins, rounding may add a pixel but never lose one. */
     e.t = log2_alpha * GSC_REAL(1.00001) + GSC_REAL(1e-5);
     e.root = gsc__sqrt_near(e.t);
     e.k = gsc__quotient_near(r01, r11);
@@ -58,7 +58,7 @@ GSC__PURE void gsc__ellipse_slab(const gsc__ellipse *e, gsc_real y0, gsc_real y1
     gsc_real right_u = gsc__sqrt_near(gsc__fmax(e->t - right_v * right_v, 0));
     gsc_real left = e->x - (left_u + e->k * left_v) * e->inverse_r00 - e->pad;
     gsc_real right = e->x + (right_u - e->k * right_v) * e->inverse_r00 + e->pad;
-    /* Beyond the columns on either side nothing is left. */
+    /* Outside the columns on either side the range is empty. */
     *first = (int32_t)gsc__ceil(gsc__clamp(left, x_min, x_max + 1));
     *last = (int32_t)gsc__floor(gsc__clamp(right, x_min - 1, x_max));
 }

@@ -1,9 +1,9 @@
-/* The floating-point type of the library: float32.  The test oracle is the same
- * source compiled with GSC_DOUBLE, whose tensors are float64. */
+/* The floating-point type of the library: float32.  With GSC_DOUBLE the same source is the tests'
+ * oracle, whose tensors are float64. */
 #ifndef GSC_REAL_H
 #define GSC_REAL_H
 
-#ifdef __CUDACC_RTC__ /* which has no headers of the host */
+#ifdef __CUDACC_RTC__ /* has no headers of the host */
 typedef unsigned char uint8_t;
 typedef unsigned short uint16_t;
 typedef int int32_t;

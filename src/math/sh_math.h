@@ -1,8 +1,8 @@
-/* Real spherical harmonics up to degree 4 and their derivatives by direction.
+/* Real spherical harmonics up to degree 4 and their derivatives with respect to the direction.
  *
- * Constants and order of the 3DGS field (Kerbl et al. 2023; Sloan 2008 for degree 4).
- * The polynomials are evaluated on unit vectors; off the sphere they are any
- * extension, since only the tangential part of the derivative is used. */
+ * Constants and order are those of 3DGS (Kerbl et al. 2023; Sloan 2008 for degree 4).  The
+ * polynomials are evaluated on unit vectors; how they extend off the sphere does not matter, since
+ * only the tangential part of the derivative is used. */
 #ifndef GSC_SH_MATH_H
 #define GSC_SH_MATH_H
 
@@ -29,7 +29,7 @@
 #define GSC__SH_4F GSC_REAL(0.47308734787878004)
 #define GSC__SH_4G GSC_REAL(0.6258357354491761)
 
-/* mean - position, unit length, and 1 / its length (0 where they coincide). */
+/* mean - position, normalised; returns 1 / its length, or 0 if the two coincide. */
 GSC__PURE gsc_real gsc__sh_direction(const gsc_real mean[3], const gsc_real position[3],
                                      gsc_real direction[3]) {
     for (int i = 0; i < 3; ++i) direction[i] = mean[i] - position[i];
@@ -74,7 +74,7 @@ GSC__PURE void gsc__sh_basis(int degree, const gsc_real direction[3], gsc_real *
     basis[24] = GSC__SH_4G * (xx * (xx - 3 * yy) - yy * (3 * xx - yy));
 }
 
-/* Adds weight[k] times the gradient of basis k for k in [1, (degree + 1)^2) to out.
+/* Adds weight[k] times the gradient of basis k, for k in [1, (degree + 1)^2), to out.
  * weight: [(degree + 1)^2] */
 GSC__PURE void gsc__sh_direction_grad(int degree, const gsc_real direction[3],
                                       const gsc_real *weight, gsc_real out[3]) {

@@ -1,5 +1,5 @@
-/* The mathematics of one Gaussian seen by one camera.  Pure functions, shared by the
- * CPU backend, the double-precision oracle and the CUDA kernels.
+/* The mathematics of one Gaussian seen by one camera.  Pure functions, shared by the CPU backend,
+ * the double-precision oracle and the CUDA kernels.
  *
  * Sources: EWA Splatting, Zwicker et al. 2001 (2D covariance by the Jacobian of the
  * perspective map); 3D Gaussian Splatting, Kerbl et al. 2023 (conventions);
@@ -40,8 +40,8 @@
 #define GSC__TRANSMITTANCE_MIN GSC_REAL(1e-4)
 #define GSC__LOG2_255 GSC_REAL(7.994353436858858) /* -log2(GSC__ALPHA_MIN) */
 #define GSC__HALF_LOG2_E GSC_REAL(0.7213475204444817)
-#define GSC__COMPENSATION2_MIN GSC_REAL(2.5e-5) /* least squared opacity compensation */
-#define GSC__COMPAT_TILE 16                     /* the original's tiles clip its splats */
+#define GSC__COMPENSATION2_MIN GSC_REAL(2.5e-5) /* minimum of the squared opacity compensation */
+#define GSC__COMPAT_TILE 16                     /* the original clips its splats to tiles */
 
 typedef struct gsc__camera {
     gsc_real rotation[3][3]; /* world to camera */
@@ -61,14 +61,14 @@ typedef struct gsc__camera {
     bool antialias;
 } gsc__camera;
 
-/* A Gaussian in view.  What the backward pass needs again is kept. */
+/* A Gaussian in view, with what backward needs again. */
 typedef struct gsc__projection {
     gsc_real point[3]; /* camera space */
     gsc_real ratio[2]; /* x/z and y/z, clamped */
     bool clamped[2];
     gsc_real jw[2][3];   /* Jacobian times rotation */
-    gsc_real axes[3][3]; /* columns: the principal axes, scaled; not for covariances */
-    gsc_real rows[2][3]; /* jw axes: cov without blur is rows rows^T; with covariances
+    gsc_real axes[3][3]; /* columns: the scaled principal axes; unused with covariances */
+    gsc_real rows[2][3]; /* jw axes, so that cov without blur is rows rows^T; with covariances
                             jw Sigma */
     gsc_real mean[2];    /* pixels, see gsc__camera.cx */
     gsc_real cov[3];     /* xx xy yy, blurred */
@@ -76,7 +76,7 @@ typedef struct gsc__projection {
     gsc_real compensation; /* of opacity; 1 without antialiasing */
 } gsc__projection;
 
-/* One instruction each, unlike fmin and fmax; of two where the first is NaN, the second. */
+/* One instruction each, unlike fmin and fmax.  If a is NaN, the result is b. */
 GSC__PURE gsc_real gsc__fmin(gsc_real a, gsc_real b) {
     return a < b ? a : b;
 }
@@ -88,7 +88,7 @@ GSC__PURE gsc_real gsc__dot3(const gsc_real a[3], const gsc_real b[3]) {
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
 }
 
-/* a b - c d without the cancellation of the naive form (Kahan; Jeannerod et al. 2013). */
+/* a b - c d without the cancellation of the direct form (Kahan; Jeannerod et al. 2013). */
 GSC__PURE gsc_real gsc__difference_of_products(gsc_real a, gsc_real b, gsc_real c, gsc_real d) {
     gsc_real cd = c * d;
     gsc_real error = gsc__fma(-c, d, cd);
@@ -99,13 +99,13 @@ GSC__PURE gsc_real gsc__clamp(gsc_real x, gsc_real low, gsc_real high) {
     return gsc__fmin(gsc__fmax(x, low), high);
 }
 
-/* False for NaN and both infinities, also where the compiler knows better. */
+/* False for NaN and infinities, even if the compiler assumes that there are none. */
 GSC__PURE bool gsc__finite(gsc_real x) {
     return gsc__fabs(x) <= (GSC_REAL_BITS == 64 ? (gsc_real)1.7e308 : (gsc_real)3.4e38);
 }
 
-/* 1 / (1 + e^-x) and its derivative, without overflow and, unlike s (1 - s), without
- * cancellation where it is close to 1. */
+/* 1 / (1 + e^-x) and its derivative, without overflow and, unlike s (1 - s), without cancellation
+ * close to 1. */
 GSC__PURE gsc_real gsc__sigmoid(gsc_real x) {
     gsc_real e = gsc__exp(-gsc__fabs(x));
     return (x < 0 ? e : 1) / (1 + e);
@@ -115,13 +115,13 @@ GSC__PURE gsc_real gsc__sigmoid_grad(gsc_real x) {
     return e / ((1 + e) * (1 + e));
 }
 
-/* The unit quaternion (w x y z) of the exact convention, and 1 / |q|.  A zero
- * quaternion is the identity, with inverse norm 0, which stops its gradient. */
+/* The unit quaternion (w x y z) of the exact convention; returns 1 / |q|.  A zero quaternion is the
+ * identity, with inverse norm 0, which stops its gradient. */
 GSC__PURE gsc_real gsc__normalise(const gsc_real q[4], gsc_real unit[4]) {
     gsc_real norm2 = q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3];
     gsc_real inverse = norm2 > 0 ? 1 / gsc__sqrt(norm2) : 0;
     for (int i = 0; i < 4; ++i) unit[i] = q[i] * inverse;
-    if (norm2 == 0) unit[0] = 1; /* not where it is NaN */
+    if (norm2 == 0) unit[0] = 1; /* not if it is NaN */
     return inverse;
 }
 
@@ -144,7 +144,7 @@ GSC__PURE void gsc__to_camera(const gsc__camera *camera, const gsc_real mean[3],
         point[i] = gsc__dot3(camera->rotation[i], mean) + camera->translation[i];
 }
 
-/* Between the planes?  Also false for a non-finite mean. */
+/* Is the point between the planes?  False for a point that is not finite. */
 GSC__PURE bool gsc__in_depth_range(const gsc__camera *camera, const gsc_real point[3]) {
     return point[2] > camera->near_plane && point[2] <= camera->far_plane &&
            gsc__finite(point[0]) && gsc__finite(point[1]) && gsc__finite(point[2]);
@@ -177,8 +177,8 @@ GSC__PURE void gsc__project_jacobian(const gsc__camera *camera, gsc__projection 
     }
 }
 
-/* The sharp covariance from its factor rows, with a determinant that cannot be
- * negative: by Cauchy-Binet it is the squared length of the rows' cross product. */
+/* The sharp covariance from its factor rows, with a determinant that cannot be negative: by
+ * Cauchy-Binet it is the squared length of the rows' cross product. */
 GSC__PURE void gsc__covariance_from_rows(gsc__projection *p) {
     const gsc_real *a = p->rows[0], *b = p->rows[1];
     p->cov[0] = gsc__dot3(a, a);
@@ -223,7 +223,7 @@ GSC__PURE void gsc__project_covariance(const gsc_real covariance[6], gsc__projec
     p->det_sharp = gsc__difference_of_products(p->cov[0], p->cov[2], p->cov[1], p->cov[1]);
 }
 
-/* Adds the blur.  False if what comes out is no ellipse (or not finite). */
+/* Adds the blur.  False if the result is not an ellipse or not finite. */
 GSC__PURE bool gsc__blur(const gsc__camera *camera, gsc__projection *p) {
     gsc_real blur = camera->blur;
     p->det = p->det_sharp + blur * (p->cov[0] + p->cov[2]) + blur * blur;
@@ -237,9 +237,8 @@ GSC__PURE bool gsc__blur(const gsc__camera *camera, gsc__projection *p) {
     return true;
 }
 
-/* Half-extents of the compat convention: 3 standard deviations of the larger
- * eigenvalue, whose square root has a floor of 0.1 inside (dropped splats of one
- * pixel are what the original's training saw). */
+/* Half-extents of the compat convention: 3 standard deviations of the larger eigenvalue, with the
+ * original's floor of 0.1 inside the square root.  Its training saw the same splats dropped. */
 GSC__PURE gsc_real gsc__compat_radius(const gsc__projection *p) {
     gsc_real mid = (p->cov[0] + p->cov[2]) / 2;
     gsc_real half = (p->cov[0] - p->cov[2]) / 2;
@@ -248,8 +247,7 @@ GSC__PURE gsc_real gsc__compat_radius(const gsc__projection *p) {
 }
 
 /* Half-extents in pixels, rounded up.  False if both are at most radius_clip, or if their box
- * misses the image, which compat does not test here.  log2_alpha: the largest alpha, in units of
- * the smallest that is drawn. */
+ * misses the image, which compat does not test here.  log2_alpha: log2(255 opacity). */
 GSC__PURE bool gsc__splat_radii(const gsc__camera *camera, const gsc__projection *p,
                                 gsc_real radius_clip, gsc_real log2_alpha, gsc_real radii[2]) {
     if (camera->compat) {
@@ -271,10 +269,10 @@ GSC__PURE bool gsc__splat_radii(const gsc__camera *camera, const gsc__projection
     return true;
 }
 
-/* The whitening factor of the blurred covariance, scaled to base-2 exponents:
- * with u = r00 dx + r01 dy and v = r11 dy the Gaussian is 2^-(u^2 + v^2).
- * Two multiplications more per pixel than the expanded conic, and its error on long
- * thin splats is two orders smaller. */
+/* The whitening factor of the blurred covariance, scaled to base-2 exponents: with
+ * u = r00 dx + r01 dy and v = r11 dy the Gaussian is 2^-(u^2 + v^2).  It costs two more
+ * multiplications per pixel than the expanded conic, but its error on long thin splats is two
+ * orders of magnitude smaller. */
 GSC__PURE void gsc__whiten(const gsc__projection *p, gsc_real *r00, gsc_real *r01, gsc_real *r11) {
     gsc_real inverse_c = 1 / p->cov[2];
     *r11 = gsc__sqrt(GSC__HALF_LOG2_E * inverse_c);
