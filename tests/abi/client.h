@@ -1,5 +1,5 @@
-/* What the programs of the ABI tests share.  They include the headers that the test puts on the
- * path, frozen ones or widened ones, and nothing of the library's source. */
+/* Shared by the programs of the ABI tests, which include the headers that the test puts on the path
+ * and no source of the library. */
 #ifndef TESTS_ABI_CLIENT_H
 #define TESTS_ABI_CLIENT_H
 
@@ -39,7 +39,7 @@ static inline gsc_context *client_context(void) {
     return context;
 }
 
-/* Memory as a descriptor's buffers want it; free() releases it. */
+/* Memory for a descriptor's buffers; free() releases it. */
 static inline void *client_buffer(size_t bytes) {
     void *data = aligned_alloc(256, (bytes + 255) / 256 * 256 + 256);
     CHECK(data);

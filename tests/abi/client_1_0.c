@@ -161,7 +161,7 @@ static void rasterizer(gsc_context *context) {
     CHECK(one.alpha[middle] > 0.89f && one.alpha[middle] < 0.99f);
     CHECK(one.depth[middle] > 4 * 0.85f && one.depth[middle] < 5);
     CHECK(one.color[middle] > 0.8f && one.color[middle] < 1);
-    CHECK(one.color[0] == background[0] && one.alpha[0] == 0); /* a corner that none reaches */
+    CHECK(one.color[0] == background[0] && one.alpha[0] == 0); /* a corner that no splat reaches */
     CHECK(one.radii[0] > 3 && one.radii[1] > 3);
     const float *const grads = one.grad_means;
     const size_t count = (size_t)(one.grad_view + 16 - grads);

@@ -45,7 +45,7 @@ static void contexts(void) {
     EXPECT_REFUSED(allocator, create_and_free(&desc));
 }
 
-/* A result that the library does not know is zero, whatever was there. */
+/* A result that the library does not know becomes zero. */
 static void limits(const gsc_context *context) {
     gsc_limits found;
     memset(&found, 0xa5, sizeof found);

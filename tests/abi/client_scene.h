@@ -1,5 +1,4 @@
-/* Two splats before one camera, and descriptors that ask for everything that client_1_0.c looks
- * at. */
+/* Two splats in front of one camera, and descriptors for everything that client_1_0.c checks. */
 #ifndef TESTS_ABI_CLIENT_SCENE_H
 #define TESTS_ABI_CLIENT_SCENE_H
 
@@ -24,14 +23,14 @@ typedef struct frame {
     int32_t radii[SPLATS];
 } frame;
 
-/* What is done with the descriptors of the scene, which are gone afterwards. */
+/* Uses the descriptors of the scene, which are valid during the call only. */
 typedef void raster_work(gsc_context *, const gsc_raster_args *, const gsc_raster_outputs *,
                          const gsc_raster_grads *);
 
 static void with_scene(gsc_context *context, frame *f, raster_work *work) {
     static float grad_color[3 * HEIGHT * WIDTH];
     for (int i = 0; i < 3 * HEIGHT * WIDTH; ++i) grad_color[i] = 0.001f * (float)(i % 7);
-    memset(f, 0xff, sizeof *f); /* NaN, which the library has to replace */
+    memset(f, 0xff, sizeof *f); /* NaN, which the library must overwrite */
     GSC_INIT(gsc_raster_args, args);
     args.width = WIDTH;
     args.height = HEIGHT;

@@ -67,7 +67,7 @@ static void transform(const float *view, const double *point, double *result) {
     }
 }
 
-/* A point one unit along each camera axis gets that axis' coordinate. */
+/* A point one unit along a camera axis has that axis' coordinate. */
 static void test_view(void **state) {
     (void)state;
     write_text("[{" SIZE ", " POSE ", " FOCAL "}]");
@@ -93,7 +93,7 @@ static void test_view(void **state) {
 static void test_resize(void **state) {
     (void)state;
     struct camera camera = {.width = 640, .height = 480, .intrinsics = {500, 400, 330, 240}};
-    camera_resize(&camera, 320, 480); /* half as wide: all that was seen stays in it */
+    camera_resize(&camera, 320, 480); /* half as wide: everything visible stays visible */
     const float narrow[4] = {250, 200, 165, 240};
     assert_memory_equal(camera.intrinsics, narrow, sizeof narrow);
     assert_int_equal(camera.width, 320);
@@ -143,8 +143,8 @@ static void test_broken(void **state) {
     assert_string_equal(failure_text(), "no/such.json: cannot open: No such file or directory");
 }
 
-/* A cube of Gaussians around (5, -2, 3), with strays far away: some opaque, some not
- * finite, and more of them nearly transparent than there are in the cube. */
+/* A cube of Gaussians around (5, -2, 3), with outliers far away: some opaque, some not finite, and
+ * more nearly transparent ones than the cube has Gaussians. */
 enum { CUBE = 1000, OPAQUE_STRAYS = 30, HAZE = 2000 };
 
 static void make_cube(gaussians *scene, float size) {

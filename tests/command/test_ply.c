@@ -1,5 +1,5 @@
-/* The scene reader: every format gives the same Gaussians, and every broken file one line
- * that says what is wrong with it. */
+/* The scene reader: every format gives the same Gaussians, and every broken file gives one line
+ * that says what is wrong. */
 #include "../../tools/failure.h"
 #include "../../tools/gaussians.h"
 
@@ -31,7 +31,7 @@ static int remove_file(void **state) {
     return 0;
 }
 
-/* A file built piece by piece, its numbers in either byte order. */
+/* A file that the test builds step by step, in either byte order. */
 typedef struct builder {
     unsigned char data[4096];
     size_t size;
@@ -68,8 +68,8 @@ static void put_int(builder *to, int32_t value) {
     put(to, &value, sizeof value);
 }
 
-/* Properties out of order and of several types, with properties, lists and elements that
- * a scene does not have; degree 1. */
+/* Properties in another order and of several types, with properties, lists and elements that a
+ * scene does not use; degree 1. */
 static const char mixed_header[] =
     "comment made by hand\n"
     "obj_info nothing\n"
@@ -183,7 +183,7 @@ static void test_ascii(void **state) {
     check_mixed(PLY_ASCII);
 }
 
-/* Line ends of another system, and a last line without one. */
+/* Line ends of another system, and a last line without a line end. */
 static void test_ascii_crlf(void **state) {
     (void)state;
     builder lines = {.size = 0}, file = {.size = 0};
@@ -198,7 +198,7 @@ static void test_ascii_crlf(void **state) {
     check_mixed(PLY_ASCII);
 }
 
-/* Wherever a file ends early, that is an error and nothing worse. */
+/* A file that ends early, at any byte, gives an error and nothing worse. */
 static void test_every_cut(void **state) {
     (void)state;
     for (int big_endian = 0; big_endian < 2; big_endian++) {
@@ -240,7 +240,7 @@ static void test_non_finite(void **state) {
     write_text(ASCII "element vertex 5\n" PLAIN "end_header\n" ROW "nan 2 3 0 0 0 0 0 0 0 1 0 0 0\n"
                      "1 2 3 0 0 0 0 1000 0 0 1 0 0 0\n" /* a scale beyond float */
                      "1 2 3 0 0 -inf 0 0 0 0 1 0 0 0\n"
-                     "1 2 3 0 0 0 inf 0 0 0 1 0 0 0\n"); /* opacity 1, which is fine */
+                     "1 2 3 0 0 0 inf 0 0 0 1 0 0 0\n"); /* opacity 1, which is valid */
     assert_true(gaussians_read(&scene, path));
     assert_int_equal(scene.count, 5);
     assert_int_equal(scene.non_finite, 3);

@@ -77,7 +77,7 @@ static inline void record_raster(const gsc__raster_call *call, const gsc_raster_
     mock.info_given = info != NULL;
     if (info) mock.info = *info;
     mock.stream = call->call.stream;
-    /* Every byte that was promised is there. */
+    /* Writes every byte, so that a buffer that is too small shows. */
     memset(buffers->state, 1, buffers->state_bytes);
     memset(buffers->scratch, 1, buffers->scratch_bytes);
     if (buffers->intersections) memset(buffers->intersections, 1, buffers->intersections_bytes);
@@ -190,9 +190,9 @@ static struct {
     int blocks; /* not freed yet */
     int allocations;
     size_t bytes;   /* not freed yet */
-    size_t largest; /* requests beyond it fail; 0: none do */
-    int fail_from;  /* the allocation from which on all fail; 0: none */
-    int misalign;   /* bytes by which blocks are off */
+    size_t largest; /* larger requests fail; 0: none fails */
+    int fail_from;  /* the first allocation that fails, with all later ones; 0: none fails */
+    int misalign;   /* bytes by which blocks are misaligned */
 } heap;
 
 static inline void *count_alloc(void *user, size_t bytes, size_t alignment, DLDevice device,

@@ -1,4 +1,4 @@
-/* The entry points over a mock backend: memory, sizes, order of calls. */
+/* The entry points on a mock backend: memory, sizes, order of calls. */
 
 #include "mock_backend.h"
 

@@ -89,7 +89,7 @@ static void failed_forward_keeps_nothing(void **state) {
     }
 }
 
-/* A frame that there is no room for is done in bands, and that is no failure. */
+/* A frame that does not fit in memory is done in bands, without a failure. */
 static void forward_makes_do_with_less(void **state) {
     (void)state;
     gsc_raster_saved *saved = NULL;

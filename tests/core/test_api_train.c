@@ -1,5 +1,4 @@
-/* gsc_train_step over a mock backend: what it calls, on which memory, and
- * every check of its arguments. */
+/* gsc_train_step on a mock backend: its calls, their memory, and every check of its arguments. */
 
 #include "mock_backend.h"
 
@@ -135,7 +134,7 @@ static void every_row_without_radii(void **state) {
     assert_null(mock.outputs.radii);
 }
 
-/* The colour's own shape, whatever the order of its pixels. */
+/* The shape of the colour, for either order of its pixels. */
 static void target_is_shaped_as_the_colour(void **state) {
     (void)state;
     args.flags = GSC_RASTER_PIXEL_LAST;
@@ -335,7 +334,7 @@ static void gradients_are_checked(void **state) {
            "train_step: grads.color is given, but it comes from the loss");
 }
 
-/* Rows of no elements, or no rows, have nothing to be stepped. */
+/* Without rows, or with empty rows, there is nothing to step. */
 static void nothing_to_step(void **state) {
     (void)state;
     static view sh, dc;

@@ -1,4 +1,4 @@
-/* Copying versioned descriptors of older and newer callers. */
+/* Copying versioned descriptors from older and newer callers. */
 
 #include "views.h"
 
@@ -122,7 +122,7 @@ static void results_keep_the_callers_size(void **state) {
     gsc__args_return(&older, &ours, sizeof ours);
     assert_int_equal(older.struct_size, MINIMUM);
     assert_int_equal(older.second, 2);
-    assert_ptr_equal(older.third, before.third); /* not the caller's to have */
+    assert_ptr_equal(older.third, before.third); /* beyond the caller's struct */
 }
 
 static void unknown_flags_are_refused(void **state) {

@@ -1,4 +1,4 @@
-/* Status names and the message of the last failure. */
+/* Status names, and the message of the last failure. */
 
 #include "views.h"
 

@@ -1,4 +1,4 @@
-/* Versions, build info and device reports; cJSON reads what we print. */
+/* Versions, build info and device reports, parsed with cJSON. */
 
 #include "views.h"
 

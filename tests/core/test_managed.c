@@ -1,4 +1,4 @@
-/* Contexts whose memory is a framework's, and saved states that become its tensors. */
+/* Contexts on a framework's memory, and saved states that become tensors of the framework. */
 
 #include "mock_backend.h"
 
@@ -44,7 +44,7 @@ static void memory_is_the_frameworks(void **state) {
         assert_int_equal(framework.tensors, i + 1);
         assert_int_equal(framework.device.device_type, kDLCPU);
     }
-    for (int i = 0; i < BLOCKS; ++i) { /* in an order of its own */
+    for (int i = 0; i < BLOCKS; ++i) { /* in another order */
         const int which = i * 7 % BLOCKS;
         assert_int_equal(*(unsigned char *)blocks[which], which);
         gsc__context_release(created, blocks[which], 100 + (size_t)which, NULL);

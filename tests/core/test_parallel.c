@@ -1,5 +1,5 @@
 #define _DEFAULT_SOURCE /* usleep */
-/* The thread pool: every index once, in any number of threads, nested. */
+/* The thread pool: every index once, with any number of threads, also nested. */
 
 #include "rendezvous.h"
 #include "views.h"
@@ -85,7 +85,7 @@ static void unused_and_missing_pools(void **state) {
 
 static void counts_near_the_end_of_int64(void **state) {
     (void)state;
-    /* One piece, and a grain that must not overflow when rounded up. */
+    /* One chunk, with a grain that must not overflow when rounded up. */
     gsc__pool *pool = gsc__pool_create(2);
     visits *v = new_visits(2, 5, INT64_MAX);
     gsc__parallel_for(pool, v->count, v->grain, visit, v);
@@ -146,7 +146,7 @@ static void visit_slowly(void *arg, int64_t begin, int64_t end, int thread) {
 
 static void run_inner(void *arg, int64_t begin, int64_t end, int thread) {
     nest *n = arg;
-    rendezvous_wait(&n->outer, begin, end, thread); /* the other piece is on another thread */
+    rendezvous_wait(&n->outer, begin, end, thread); /* the other chunk runs on another thread */
     visits *v = n->inner[begin];
     gsc__parallel_for(n->pool, v->count, v->grain, visit_slowly, v);
 }

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What a child does with the pool that it inherited; its exit status. */
+/* Runs in a child of fork, on the pool that it inherited; returns the exit status. */
 static int use_in_child(gsc__pool *pool) {
     for (int repeat = 0; repeat < 3; ++repeat) {
         rendezvous m = {.wanted = 3};
@@ -72,7 +72,7 @@ static void hold_pool(void *arg) {
     gsc__parallel_for(h->pool, 3, 1, hold_piece, h);
 }
 
-/* The parent's holder does not exist in the child, and its mark must not count there. */
+/* The thread that holds the pool does not exist in the child, where the pool must count as free. */
 static void child_of_fork_amid_a_call(void **state) {
     (void)state;
     skip_under_thread_sanitizer();

@@ -63,7 +63,7 @@ static void empty_tensors_need_no_data(void **state) {
     v.strides[1] = -5;
     v.tensor.data = NULL;
     expect_ok(dense(&cpu, &v, gsc__shape2(0, 3), &data));
-    assert_non_null(data); /* given, as a backend sees it */
+    assert_non_null(data); /* as a backend sees it */
     VIEW(&v, INT64_MAX, 0, INT64_MAX);
     v.tensor.data = NULL;
     v.tensor.byte_offset = UINT64_MAX;

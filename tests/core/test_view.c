@@ -1,4 +1,4 @@
-/* Views of a language's arrays: the stand-in for the language has views for objects. */
+/* Views of a language's arrays; the mock language uses views as its objects. */
 
 #include "views.h"
 
@@ -40,7 +40,7 @@ static void objects_become_their_views(void **state) {
     assert_int_equal(strided, 0);
 }
 
-/* What strides say, for shape [2, 3] or as given. */
+/* The meaning of strides, for shape [2, 3] or as given. */
 static bool is_strided(int64_t rows, int64_t columns, int64_t by_row, int64_t by_column) {
     DLTensor views[3];
     void *objects[] = {&known[2], &known[0], &known[2]};
@@ -71,8 +71,8 @@ static void strides_are_told(void **state) {
     assert_false(is_strided(INT64_MAX, INT64_MAX, INT64_MAX, 1));
 }
 
-/* Whether a [count, rows, columns] with these strides may be so where matrices may be transposed,
- * and nowhere else. */
+/* Whether [count, rows, columns] with these strides is valid where matrices may be transposed, and
+ * invalid elsewhere. */
 static bool is_transposed(int64_t count, int64_t rows, int64_t columns, int64_t by_matrix,
                           int64_t by_row, int64_t by_column) {
     DLTensor views[2];

@@ -1,4 +1,4 @@
-/* A file that holds the fuzzer's bytes, for readers that take a path. */
+/* A file with the fuzzer's bytes, for readers that take a path. */
 #ifndef FUZZ_FILE_H
 #define FUZZ_FILE_H
 

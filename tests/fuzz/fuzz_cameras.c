@@ -1,4 +1,4 @@
-/* The reader of cameras.json, and what is done with the cameras that it gives. */
+/* The reader of cameras.json, and the uses of its cameras. */
 #include "../../tools/cameras.h"
 #include "../../tools/failure.h"
 #include "file.h"

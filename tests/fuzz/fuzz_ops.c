@@ -1,5 +1,4 @@
-/* Nearest neighbours, SSIM, image loss and Adam under descriptors and tensors of every
- * kind, right and wrong. */
+/* Nearest neighbours, SSIM, image loss and Adam with valid and invalid descriptors and tensors. */
 #include "tensor.h"
 
 #include <string.h>
@@ -183,7 +182,7 @@ static void fuzz_adam(const call *c) {
     args.flags = flags(c) | (fuzz_chance(c->input, 64) ? GSC_ADAM_DECOUPLED : 0);
     args.group_count = (uint32_t)fuzz_range(c->input, 0, 4);
     for (uint32_t i = 0; i < args.group_count; i++) make_group(c, rows, &group[i]);
-    /* Groups of an older or a newer caller: shorter or longer, each in its own place. */
+    /* Groups from an older or a newer caller: shorter or longer structs. */
     size_t known = sizeof *group;
     args.group_stride = known;
     if (c->memory->damage > 0 && fuzz_chance(c->input, 16))

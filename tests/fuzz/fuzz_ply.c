@@ -1,4 +1,4 @@
-/* The PLY reader and what makes a scene of its rows. */
+/* The PLY reader, and the code that makes a scene from its rows. */
 #include "../../tools/failure.h"
 #include "../../tools/gaussians.h"
 #include "file.h"
@@ -8,7 +8,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Every row of every element, not only those that a scene is made of. */
+/* Every row of every element, not only those of a scene. */
 static bool read_all(const char *path) {
     ply file;
     if (!ply_open(&file, path)) return false;

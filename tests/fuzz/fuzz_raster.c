@@ -1,6 +1,5 @@
-/* The rasterizer under descriptors and tensors of every kind, right and wrong: sizes,
- * project, blend and backward with the caller's buffers, or forward and
- * backward_saved; and mark_visible. */
+/* The rasterizer with valid and invalid descriptors and tensors: sizes, project, blend and backward
+ * with the caller's buffers, or gsc_rasterize and its backward; and mark_visible. */
 #include "scene.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -14,7 +13,7 @@ typedef struct call {
     const gsc_raster_grads *grads;
 } call;
 
-/* As many bytes as asked for, or fewer, or none; NULL for what is out of reach. */
+/* As many bytes as wanted, or fewer, or none; NULL if that is too many. */
 static DLTensor *buffer(const call *c, size_t bytes) {
     if (fuzz_chance(c->input, 8)) bytes = bytes * fuzz_byte(c->input) / 256;
     if (bytes > (size_t)1 << 24) return NULL;

@@ -1,5 +1,5 @@
-/* Saved buffers that came to harm: a right forward call, then bytes of state, tile lists
- * or info are changed before blend and before backward. */
+/* Damaged buffers: after a valid call, bytes of the state, the tile lists or info change before
+ * blend and before backward. */
 #include "scene.h"
 
 #include <string.h>
@@ -26,7 +26,7 @@ static void harm_tensor(fuzz_input *input, const DLTensor *tensor) {
     harm(input, tensor->data, (size_t)tensor->shape[0]);
 }
 
-/* Not struct_size, which is the caller's word for how large info is. */
+/* Not struct_size, since the caller vouches for the size of info. */
 static void harm_info(fuzz_input *input, gsc_raster_info *info) {
     size_t skip = sizeof info->struct_size;
     if (fuzz_chance(input, 32)) harm(input, (char *)info + skip, sizeof *info - skip);
@@ -66,7 +66,7 @@ static void run(fuzz_input *input, fuzz_input *harms, fuzz_memory *memory, gsc_c
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    /* Half of the bytes for the scene, half for what goes wrong with it. */
+    /* Half of the bytes make the scene, half damage it. */
     fuzz_input input = {data, size / 2}, harms = {data + size / 2, size - size / 2};
     fuzz_memory memory = {0};
     run(&input, &harms, &memory, fuzz_context(&input));

@@ -1,4 +1,4 @@
-/* Training steps under descriptors and tensors of every kind, right and wrong. */
+/* Training steps with valid and invalid descriptors and tensors. */
 #include "scene.h"
 
 #include <string.h>
@@ -37,7 +37,7 @@ static const gsc_image_loss_args *make_loss(const call *c) {
     return fuzz_struct(c->input, c->memory, &loss, sizeof loss);
 }
 
-/* Moments shaped as the parameter that the group is for, if it is there. */
+/* Moments in the shape of the group's parameter, if that exists. */
 static gsc_train_group make_group(const call *c, int32_t parameter) {
     const gsc_raster_args *args = &c->scene->args;
     const DLTensor *const given[GROUPS] = {args->means,     args->opacities,   args->scales,
@@ -62,7 +62,7 @@ static gsc_train_group make_group(const call *c, int32_t parameter) {
     return group;
 }
 
-/* Those that are there, and seldom others. */
+/* The parameters that exist, and rarely others. */
 static void make_groups(const call *c, gsc_train_args *train) {
     const gsc_raster_args *args = &c->scene->args;
     const DLTensor *const given[GROUPS] = {args->means,     args->opacities,   args->scales,
@@ -89,7 +89,7 @@ static const gsc_raster_buffers *make_buffers(const call *c) {
     return fuzz_struct(c->input, c->memory, &buffers, sizeof buffers);
 }
 
-/* An output that is not wanted after all. */
+/* Drops an output. */
 static void drop(const call *c, const DLTensor **field) {
     fuzz_memory *memory = c->memory;
     int kept = 0;
@@ -106,7 +106,7 @@ static const gsc_raster_outputs *make_outputs(const call *c) {
     return fuzz_struct(c->input, c->memory, &outputs, sizeof outputs);
 }
 
-/* Of the image positions and the camera, seldom of parameters. */
+/* Gradients of the image positions and the camera, rarely of parameters. */
 static const gsc_raster_grads *make_grads(const call *c) {
     gsc_raster_grads grads;
     fuzz_scene_grads(c->input, c->memory, c->scene, &grads);

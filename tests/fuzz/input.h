@@ -1,5 +1,5 @@
-/* Turns the bytes of a fuzzer into choices.  Where the bytes end, every choice is 0,
- * which is the plain, valid one: a short input is a valid call. */
+/* Turns the bytes of a fuzzer into choices.  After the last byte every choice is 0, the plain and
+ * valid one: a short input is a valid call. */
 #ifndef FUZZ_INPUT_H
 #define FUZZ_INPUT_H
 
@@ -18,12 +18,12 @@ uint32_t fuzz_word(fuzz_input *input);
 int32_t fuzz_range(fuzz_input *input, int32_t low, int32_t high);
 /* True for `odds` in 256. */
 bool fuzz_chance(fuzz_input *input, int odds);
-/* 0 mostly; else a value near 1, one of the extremes, or any bits. */
+/* Mostly 0; otherwise a value near 1, an extreme, or any bits. */
 float fuzz_float(fuzz_input *input);
 /* The extremes: NaN, infinities, the largest, denormals, signed zero, powers of ten. */
 float fuzz_extreme(uint32_t choice);
 
-/* A cheap sequence of its own for the elements of tensors: xorshift, never 0. */
+/* A cheap separate sequence for the elements of tensors: xorshift, never 0. */
 typedef struct fuzz_random {
     uint32_t state;
 } fuzz_random;

@@ -1,5 +1,5 @@
-/* Runs a fuzz target over the files in the folders given: the corpus as a plain test,
- * without a fuzzer. */
+/* Runs a fuzz target on the files of the given folders: the corpus as a plain test, without a
+ * fuzzer. */
 #define _POSIX_C_SOURCE 200809L
 
 #include <dirent.h>
@@ -51,7 +51,7 @@ int main(int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         int count = run_folder(argv[i]);
         printf("%s: %d inputs\n", argv[i], count);
-        if (count == 0) return 1; /* a corpus that is not there tests nothing */
+        if (count == 0) return 1; /* an empty corpus tests nothing */
     }
     return argc < 2;
 }

@@ -25,7 +25,7 @@ static DLTensor *reals(fuzz_input *input, fuzz_memory *memory, fuzz_shape shape,
     return fuzz_tensor(input, memory, FUZZ_FLOAT32, shape, fill, false);
 }
 
-/* Three units before the cloud, so that a plain input draws something. */
+/* Three units in front of the cloud, so that a plain input has a visible image. */
 static void place_cameras(fuzz_input *input, fuzz_memory *memory, fuzz_scene *scene) {
     gsc_raster_args *args = &scene->args;
     DLTensor *view = reals(input, memory, per_camera(scene, FUZZ_SHAPE(4, 4)), FUZZ_SIGNED);
@@ -163,7 +163,7 @@ void fuzz_scene_outputs(fuzz_input *input, fuzz_memory *memory, const fuzz_scene
                 fuzz_tensor(input, memory, rows[i].type, *rows[i].shape, FUZZ_OUTPUT, false);
 }
 
-/* A tensor shaped as an input that was given. */
+/* A tensor in the shape of an input. */
 static DLTensor *like(fuzz_input *input, fuzz_memory *memory, const DLTensor *given) {
     fuzz_shape shape = {.ndim = given->ndim};
     if (!given->shape || given->ndim < 0 || given->ndim > FUZZ_DIMS) return NULL;

@@ -1,4 +1,4 @@
-/* Calls of the rasterizer for fuzzing: some Gaussians before some cameras. */
+/* Calls of the rasterizer for fuzzing: some Gaussians in front of some cameras. */
 #ifndef FUZZ_SCENE_H
 #define FUZZ_SCENE_H
 

@@ -8,7 +8,7 @@
 
 #define POISON UINT32_C(0xffc0dead) /* a NaN that no arithmetic makes */
 
-enum { LARGEST = 1 << 20 }; /* bytes behind one view */
+enum { LARGEST = 1 << 20 }; /* bytes of one view's memory */
 
 static _Noreturn void broken(const char *what) {
     fprintf(stderr, "fuzz: %s: %s\n", what, gsc_last_error());
@@ -60,8 +60,8 @@ DLTensor *fuzz_plain_tensor(fuzz_memory *memory, int type, fuzz_shape shape) {
     return tensor;
 }
 
-/* Strides of a row-major tensor, then one of: as they are, a gap between rows, columns
- * first, backwards, one row for all. */
+/* Row-major strides, then one of: unchanged, a gap between rows, columns first, backwards, one row
+ * for all. */
 static void choose_strides(fuzz_input *input, fuzz_memory *memory, DLTensor *tensor) {
     int32_t n = tensor->ndim, kind = fuzz_range(input, 0, 5);
     if (kind == 0 || n <= 0) return;
@@ -79,7 +79,7 @@ static void choose_strides(fuzz_input *input, fuzz_memory *memory, DLTensor *ten
     tensor->strides = strides;
 }
 
-/* Memory for exactly what the view reaches; data NULL where that is too much. */
+/* Allocates exactly the bytes that the view reaches; data is NULL if that is too much. */
 static void back_view(fuzz_memory *memory, DLTensor *tensor) {
     int64_t low = 0, high = 0, dense = 1, item = tensor->dtype.bits / 8 * tensor->dtype.lanes;
     bool empty = false;
@@ -107,7 +107,7 @@ static void fill_floats(fuzz_random random, uint8_t extremes, fuzz_fill fill, fl
     }
 }
 
-/* Over all the memory that back_view took, whatever the strides. */
+/* Fills all memory of back_view, regardless of strides. */
 static void fill_block(fuzz_input *input, const fuzz_memory *memory, const DLTensor *tensor,
                        fuzz_fill fill) {
     char *block = memory->blocks[memory->block_count - 1];
@@ -125,7 +125,7 @@ static void fill_block(fuzz_input *input, const fuzz_memory *memory, const DLTen
         for (size_t i = 0; i < bytes; i++) block[i] = (char)(fuzz_next(&random) >> 24);
 }
 
-/* One wrong thing about a view, before memory is put behind it; false: no tensor at all. */
+/* Makes one property of a view wrong, before it gets memory; false: no tensor at all. */
 static bool damage_view(fuzz_input *input, DLTensor *tensor) {
     static const int64_t sizes[] = {-1, 0, 1, INT64_MAX, INT64_MIN, INT64_C(1) << 31, 1 << 16};
     int32_t one = tensor->ndim > 0 ? fuzz_range(input, 0, tensor->ndim - 1) : -1;
@@ -198,7 +198,7 @@ static void *take(void *user, size_t bytes, size_t alignment, DLDevice device, v
     if (allowed_allocations-- <= 0 || bytes > (size_t)1 << 28) return NULL;
     void *block = gsc__aligned_alloc(bytes, alignment);
     if (!block) return NULL;
-    memset(block, 0xa5, bytes); /* nothing may count on zeros */
+    memset(block, 0xa5, bytes); /* the library may not rely on zeros */
     live_allocations++;
     return block;
 }

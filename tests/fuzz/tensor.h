@@ -11,7 +11,7 @@
 
 enum { FUZZ_BLOCKS = 512, FUZZ_DIMS = 6 };
 
-/* What one input made; freed together. */
+/* Everything that one input made; freed together. */
 typedef struct fuzz_memory {
     void *blocks[FUZZ_BLOCKS];
     int block_count;
@@ -28,7 +28,7 @@ void fuzz_free(fuzz_memory *memory);
 enum { FUZZ_FLOAT32, FUZZ_INT32, FUZZ_INT64, FUZZ_UINT8, FUZZ_BOOL };
 /* What the elements are. */
 typedef enum fuzz_fill {
-    FUZZ_UNIT,   /* 0 to 1, with an extreme here and there if the input says so */
+    FUZZ_UNIT,   /* 0 to 1, with some extremes if the input asks for them */
     FUZZ_SIGNED, /* -1 to 1, likewise */
     FUZZ_BYTES,  /* any bytes */
     FUZZ_OUTPUT  /* a poison that results must replace */
@@ -41,22 +41,21 @@ typedef struct fuzz_shape {
 #define FUZZ_SHAPE(...) \
     ((fuzz_shape){sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), {__VA_ARGS__}})
 
-/* A tensor of that type and shape, or one made wrong.  any_strides: not dense, too. */
+/* A tensor of that type and shape, or a wrong one.  any_strides: not only dense ones. */
 DLTensor *fuzz_tensor(fuzz_input *input, fuzz_memory *memory, int type, fuzz_shape shape,
                       fuzz_fill fill, bool any_strides);
-/* Never wrong; for cameras that should see something, and byte buffers. */
+/* Never wrong: for byte buffers, and cameras that should see something. */
 DLTensor *fuzz_plain_tensor(fuzz_memory *memory, int type, fuzz_shape shape);
 
-/* A copy of a descriptor in memory of its own, whose struct_size is right, or smaller,
- * or larger with a tail that is zero or not, or beyond what can be one. */
+/* A copy of a descriptor whose struct_size is right, smaller, larger with a zero or nonzero tail,
+ * or impossibly large. */
 void *fuzz_struct(fuzz_input *input, fuzz_memory *memory, const void *descriptor, size_t bytes);
 
 /* A CPU context of 1 or 3 threads whose allocator fails after some allocations if the
  * input says so. */
 gsc_context *fuzz_context(fuzz_input *input);
 
-/* Aborts if a failure has no message, blames the library, or if the allocator misses
- * something back. */
+/* Aborts if a failure has no message or is an internal error, or if an allocation was not freed. */
 void fuzz_check_status(gsc_status status);
 void fuzz_check_returned(void);
 /* Aborts if a call that succeeded left an output unwritten. */

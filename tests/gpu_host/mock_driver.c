@@ -228,7 +228,7 @@ CALL(cuLibraryUnload, void *handle) {
     return 0;
 }
 
-/* The name lives as long as the caller's program: it is a literal there. */
+/* The name is a literal of the library and lives as long. */
 CALL(cuLibraryGetKernel, void **kernel, void *handle, const char *name) {
     library *made = handle;
     MAY_FAIL();
@@ -308,7 +308,7 @@ static result allocate(void **data, size_t bytes, int *counter) {
     if (!block) return OUT_OF_MEMORY;
     *data = block + 2 * ALIGNMENT - (uintptr_t)block % ALIGNMENT;
     memcpy((char *)*data - sizeof block, &block, sizeof block); /* for release */
-    memset(*data, 0, bytes); /* what no kernel writes is the same in every run */
+    memset(*data, 0, bytes); /* bytes that no kernel writes are the same in every run */
     add(counter, 1);
     return 0;
 }
@@ -338,7 +338,7 @@ CALL(cuMemFree_v2, pointer data) {
     return release_memory((void *)(uintptr_t)data, &state.blocks);
 }
 
-/* A pool of device memory: 88 bytes that say pinned, on a device. */
+/* A pool of device memory: 88 bytes of properties, pinned and on a device. */
 CALL(cuMemPoolCreate, mock_pool **pool, const int *props) {
     NEEDS_CONTEXT();
     if (props[0] != 1 || props[1] != 0 || props[2] != 1) return INVALID_VALUE;
@@ -401,7 +401,7 @@ CALL(cuMemsetD8Async, pointer data, unsigned char value, size_t count, void *str
     return 0;
 }
 
-/* What comes back is there after waiting, and not before. */
+/* The copy is made when the stream is synchronized, not before. */
 CALL(cuMemcpyDtoHAsync_v2, void *to, pointer from, size_t bytes, void *stream) {
     NEEDS_CONTEXT();
     state.stream = stream;

@@ -19,7 +19,7 @@ enum { MOCK_LAUNCHES = 256, MOCK_ARGS = 4096, MOCK_COPIES = 64 };
 typedef struct mock_launch {
     char kernel[64];
     unsigned grid[3], block[3];
-    bool early;             /* may be set up while the kernel before it ends */
+    bool early;             /* may start while the kernel before it ends */
     void *stream, *context; /* the context that was current */
     size_t args_bytes;
     unsigned char args[MOCK_ARGS];

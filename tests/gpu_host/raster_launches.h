@@ -1,4 +1,4 @@
-/* Drawing calls on a mock driver and what they launched, for the test programs about that. */
+/* Rasterizer calls on the mock driver and the kernels that they launched. */
 #ifndef GSC_TESTS_RASTER_LAUNCHES_H
 #define GSC_TESTS_RASTER_LAUNCHES_H
 

@@ -1,6 +1,6 @@
 #define _DEFAULT_SOURCE /* unsetenv */
-/* What steps of Adam launch on a CUDA device, with a mock driver: every element of every group
- * is some block's, and numbers that a kernel computes with stay within what it relies on. */
+/* The launches of Adam's steps, on the mock driver: some block covers every element of every group,
+ * and the kernel's arguments stay within the limits that it relies on. */
 #include "context_fixture.h"
 
 #include "../../cuda/kernels.h"
@@ -22,7 +22,7 @@ static gsc__adam_group group_of(int64_t rows, int64_t row_size) {
                              .beta2 = 0.5};
 }
 
-/* Sizes of rows, up to a 0; -1 is a group without elements. */
+/* Row sizes, ended by 0; -1 is a group without elements. */
 static int32_t groups_of(int64_t rows, const int64_t *sizes, gsc__adam_group *groups) {
     int32_t count = 0;
     for (; sizes[count] != 0; ++count)
@@ -38,7 +38,7 @@ static gsc_status step(int64_t rows, const int64_t *sizes, const gsc__visible_ro
     return gsc__gpu_adam_step(&call, &adam);
 }
 
-/* What the kernel divides by and multiplies without a check. */
+/* The numbers that the kernel divides by and multiplies without a check. */
 static void check_columns(const gsc_k_adam_rows *args, const gsc__gpu_adam_columns *columns) {
     const uint32_t width = columns->width, last = args->block_rows * width - 1;
     assert_true(width > 0 && last < GSC__ADAM_CAPACITY);
@@ -63,7 +63,7 @@ static int64_t check_launch(const mock_launch *seen, int64_t rows, gsc_k_adam_ro
         check_columns(args, &args->columns[i]);
         width += args->columns[i].width;
     }
-    /* Blocks for all rows, none too many, and none with too much to do. */
+    /* Enough blocks for all rows, none superfluous, and none with too much work. */
     const int64_t blocks = seen->grid[0] / args->slices;
     assert_int_equal(seen->grid[0] % args->slices, 0);
     assert_true(blocks * args->block_rows >= rows && (blocks - 1) * args->block_rows < rows);
@@ -73,7 +73,7 @@ static int64_t check_launch(const mock_launch *seen, int64_t rows, gsc_k_adam_ro
     return blocks;
 }
 
-/* Columns follow each other through all groups, and the launches. */
+/* Columns are consecutive across all groups and launches. */
 static void expect_all_columns(int64_t rows, const int64_t *sizes, int launches) {
     const gsc__visible_rows visible = {.data = &mask, .bytes = 4};
     int64_t column = 0;
@@ -118,7 +118,7 @@ static void visible_rows_of_every_size(void **state) {
     expect_all_columns(7, (const int64_t[]){GSC__ADAM_CAPACITY, 0}, 1);
     expect_all_columns(7, (const int64_t[]){GSC__ADAM_CAPACITY + 1, 3, 0}, 1);
     expect_all_columns(1000, (const int64_t[]){16 * GSC__ADAM_CAPACITY, 0}, 1);
-    /* The last column of a wide group, which is alone in its launch. */
+    /* The last column of a wide group, in a launch of its own. */
     expect_all_columns(1000, (const int64_t[]){16 * GSC__ADAM_CAPACITY + 1, 0}, 2);
     expect_all_columns(3, (const int64_t[]){5, 20 * GSC__ADAM_CAPACITY, 7, 0}, 2);
     expect_all_columns(1, (const int64_t[]){64 * 16 * GSC__ADAM_CAPACITY - 1, 0}, 64);
@@ -170,7 +170,7 @@ static void every_row_in_pieces(void **state) {
     assert_int_equal(args.groups[2].block_end, 4 + 46 + 2);
     assert_int_equal(mock->launches[0].grid[0], 4 + 46 + 2);
     assert_int_equal(args.groups[1].count, 1025 * 45);
-    assert_int_equal(args.groups[1].vectors, 0); /* no two of memory are 16 bytes apart */
+    assert_int_equal(args.groups[1].vectors, 0); /* unaligned to 16 bytes */
 }
 
 static void more_rows_than_blocks_are_refused(void **state) {

@@ -1,6 +1,6 @@
 #define _DEFAULT_SOURCE /* setenv */
-/* What backward launches on a CUDA device, with a mock driver: which gradients are stored,
- * added to or filled beforehand. */
+/* The launches of backward, on the mock driver: which gradients the kernels store or add to, and
+ * which are zeroed before. */
 
 #include "context_fixture.h"
 
@@ -112,7 +112,7 @@ static void expect_filled(const float *gradient, size_t count, float value) {
     for (size_t i = 0; i < count; ++i) assert_true(gradient[i] == value);
 }
 
-/* The kernels do nothing here, so that what is not UNTOUCHED was filled by the host. */
+/* The kernels do nothing here: if memory is not UNTOUCHED, the host filled it. */
 static void stored_gradients_are_not_filled(void **state) {
     (void)state;
     expect_ok(backward());
@@ -166,7 +166,7 @@ static void colors_of_each_camera_are_stored(void **state) {
     }
 }
 
-/* Pixels add to these one by one. */
+/* Each pixel adds to these. */
 static void other_channels_are_filled(void **state) {
     (void)state;
     with_colors(4, false);
@@ -217,8 +217,8 @@ static void expect_next(int *at, const char *kernel) {
     ++*at;
 }
 
-/* What the first pass finds the second one needs, and its integers become floats before
- * they are read. */
+/* The second pass needs the first one's results, whose integers become floats before it reads
+ * them. */
 static void reproducible_sums_take_two_passes(void **state) {
     (void)state;
     raster.cameras = 1;
@@ -263,7 +263,7 @@ static void reproducible_sums_need_more_scratch(void **state) {
     assert_non_null(strstr(gsc_last_error(), "raster_backward: scratch has "));
 }
 
-/* Steps stand where the gradients would, and are launched with what else is wanted. */
+/* Steps take the place of gradients, and are launched along with the other gradients. */
 static void steps_instead_of_gradients(void **state) {
     static const int32_t radii[N];
     static gsc__raster_steps steps;

@@ -1,6 +1,6 @@
 #define _DEFAULT_SOURCE /* setenv */
-/* Every public operation on a mock driver: which context is current, which stream the work
- * goes to, what waits, and tensors of the wrong device. */
+/* Every public operation on the mock driver: the current context, the stream of the work, which
+ * calls wait, and tensors on the wrong device. */
 
 #include "../../cuda/kernels.h"
 #include "mock_device.h"
@@ -160,7 +160,7 @@ static gsc_status adam_step(void *stream) {
     return gsc_adam_step(context, &adam, stream);
 }
 
-/* Of the first camera: the means alone are stepped. */
+/* Of the first camera: only the means are stepped. */
 static gsc_status train_step(void *stream) {
     static const int per_camera[] = {VIEW_, INTRINSICS, POSITION, BACKGROUND, COLORS};
     gsc_raster_args one = args;
@@ -340,8 +340,8 @@ static const mock_launch *launch_of(const char *kernel) {
     return seen;
 }
 
-/* Every warp that order_tiles may ask for exists: those of all tiles, and three more for each
- * of a long list's. */
+/* Every warp that order_tiles may ask for exists: one for each tile, and three more for each long
+ * list. */
 static void blending_has_warps_for_long_lists(void **unused) {
     static const struct {
         gsc_status (*run)(void *stream);
@@ -353,7 +353,7 @@ static void blending_has_warps_for_long_lists(void **unused) {
         mock->launch_count = 0;
         expect_ok(passes[i].run(NULL));
         if (i == 0) memcpy(&find, launch_of("gsc_find_tiles")->args, sizeof find);
-        const gsc_k_order_tiles order = find.order; /* backward uses the same */
+        const gsc_k_order_tiles order = find.order; /* backward uses the same buffer */
         const int tiles = order.grid.tiles;
         const int cells = (1 << order.grid.shift_x) / 16 * (1 << order.grid.shift_y) / 8;
         const int most = (int)order.long_lists < tiles ? (int)order.long_lists : tiles;
@@ -365,8 +365,8 @@ static void blending_has_warps_for_long_lists(void **unused) {
     }
 }
 
-/* What begin zeroes is what project adds to and records reads: a group for every chunk, and no
- * byte of anything else. */
+/* begin zeroes exactly the bytes that project adds to and records reads: a group for every
+ * chunk. */
 static void groups_hold_every_piece(void **unused) {
     gsc_k_begin begin;
     gsc_k_project found, made;
@@ -398,7 +398,7 @@ static void groups_hold_every_piece(void **unused) {
     }
 }
 
-/* The gradient of the colour is read by blend_backward, and the radii of project decide. */
+/* blend_backward reads the gradient of the colour, and the radii from project decide. */
 static void a_training_step_in_order(void **unused) {
     static const char *const order[] = {"gsc_begin",
                                         "gsc_project",

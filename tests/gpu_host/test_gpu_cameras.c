@@ -1,11 +1,11 @@
 #define _DEFAULT_SOURCE /* setenv */
-/* Where the lists of several cameras are on a CUDA device and how often they are made, and frames
- * in one call; on a mock driver. */
+/* Where the lists of several cameras lie and how often they are made, and frames in one step; on
+ * the mock driver. */
 
 #include "raster_launches.h"
 
-/* Forward and backward of all cameras, which find the lists in the same places: `apart` entries
- * from camera to camera. */
+/* Forward and backward of all cameras, with the lists in the same places: `apart` intersections
+ * from one camera to the next. */
 static void expect_lists(ptrdiff_t apart, int64_t capacity) {
     gsc_k_blend blend, first;
     gsc_k_blend_backward blend_backward;
@@ -26,14 +26,14 @@ static void expect_lists(ptrdiff_t apart, int64_t capacity) {
     }
 }
 
-/* The lists of a frame were made so many times, each time with a plan. */
+/* The lists of a frame were made this many times, each time with a plan. */
 static void expect_made(int times) {
     assert_int_equal(launches_of("gsc_emit"), times * CAMERAS);
     assert_int_equal(launches_of("gsc_find_tiles"), times * CAMERAS);
     assert_int_equal(launches_of("gsc_plan_bands"), (times - 1) * CAMERAS);
 }
 
-/* 1000 intersections of each take a slot of 1024. */
+/* 1000 intersections of each camera take a slot of 1024. */
 static void lists_stay_where_each_camera_has_a_slot(void **unused) {
     (void)unused;
     know(1000);
@@ -68,8 +68,8 @@ static void one_slot_without_backward(void **unused) {
     assert_int_equal(blend[0].capacity, 1000);
 }
 
-/* What records says on the device of each camera: three are visible, and one less in every
- * next one, of which each reaches 50 tiles. */
+/* The counts that the kernel records would write: three splats are visible to the first camera and
+ * one fewer to each next one; each reaches 50 tiles. */
 static void report_three(void) {
     for (int i = 0, visible = 3; i < mock->launch_count; ++i) {
         gsc_k_project records;
@@ -87,8 +87,8 @@ static void expect_four_visible(void) {
     expect_ok(gsc_raster_sizes(context, &args, &info));
 }
 
-/* Everything is queued before the counts are waited for, once; then they are expected of the
- * next frame. */
+/* All work is queued before the one wait for the counts, which then are the forecast of the next
+ * frame. */
 static void project_blend_waits_once_at_the_end(void **unused) {
     static const int per_camera[] = {VIEW_, INTRINSICS, POSITION, BACKGROUND, WEIGHTS, COLORS};
     gsc_raster_info found = {.struct_size = sizeof found};
@@ -106,7 +106,7 @@ static void project_blend_waits_once_at_the_end(void **unused) {
     assert_int_equal(mock->synchronisations, 1);
     assert_int_equal(launches_of("gsc_project"), 1);
     assert_int_equal(launches_of("gsc_blend"), 1);
-    assert_int_equal(info.visible, 4); /* what the buffers are laid out for */
+    assert_int_equal(info.visible, 4); /* the frame that the buffers are laid out for */
     expect_ok(gsc_raster_forecast(context, &args, &found));
     assert_true(found.visible >= 1 && found.visible < 3);
 
@@ -126,8 +126,8 @@ static void project_blend_waits_once_at_the_end(void **unused) {
     assert_int_equal(gsc_last_error_cuda(), 700);
 }
 
-/* Several cameras in one step too: their counts come together, are added up, and the
- * largest is expected of the next one, of however many. */
+/* Several cameras in one step: their counts arrive together and are added up, and the largest is
+ * the forecast for each camera of the next frame. */
 static void several_cameras_in_one_step(void **unused) {
     gsc_raster_info found = {.struct_size = sizeof found};
     (void)unused;
@@ -151,7 +151,7 @@ static void several_cameras_in_one_step(void **unused) {
     expect_ok(gsc_raster_backward(context, &args, &buffers, &info, &grads, NULL));
     assert_int_equal(launches_of("gsc_emit"), CAMERAS);
 
-    expect_four_visible(); /* counts that no report brings are read */
+    expect_four_visible(); /* without a report, the counts are read */
     mock->synchronisations = 0;
     expect_ok(gsc_raster_project_blend(context, &args, &buffers, &outputs, &info, NULL));
     assert_int_equal(mock->synchronisations, 1);
@@ -170,7 +170,7 @@ static void a_camera_with_more_than_expected(void **unused) {
     mock->on_query = NULL;
     assert_int_equal(info.visible, 3);
     assert_int_equal(info.intersections, 250);
-    expect_lists(192, 192); /* with blend it goes on */
+    expect_lists(192, 192); /* blend continues */
 }
 
 int main(void) {

@@ -1,11 +1,11 @@
 #define _DEFAULT_SOURCE /* setenv */
-/* Opening a CUDA driver, its errors, and contexts on it, with a mock. */
+/* Opening a CUDA driver, its errors, and contexts on it; on the mock driver. */
 
 #include "mock_device.h"
 
 #include "core/device.h"
 
-/* A system's library that is no driver. */
+/* A library of the system that is not a driver. */
 #if defined(_WIN32)
 #define NO_DRIVER "kernel32.dll"
 #else
@@ -219,7 +219,7 @@ static void the_current_context_stays(void **state) {
     assert_ptr_equal(now, other);
 }
 
-/* A failure at any point of opening gives everything back; the fixture looks. */
+/* A failure at any point of opening releases everything; the fixture checks. */
 static void failures_of_creation(void **state) {
     static const struct {
         const char *script;

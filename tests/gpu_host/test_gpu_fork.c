@@ -1,5 +1,5 @@
 #define _DEFAULT_SOURCE /* setenv, fork */
-/* CUDA contexts in a child of fork, with a mock driver. */
+/* CUDA contexts in a child of fork, on the mock driver. */
 
 #include "mock_device.h"
 
@@ -8,7 +8,8 @@
 
 static mock_driver_state *mock;
 
-/* What a child of fork finds, as its exit status.  The mock's state is a copy of the parent's. */
+/* Runs in a child of fork and returns its exit status.  The mock's state is a copy of the
+ * parent's. */
 static int use_in_child(gsc_context *inherited) {
     static const char message[] = "context_create: this process was forked from one that had CUDA "
                                   "started; CUDA does not work in it";

@@ -47,7 +47,7 @@ static void none_for_an_older_device(void **state) {
     assert_null(gsc__kernel_image_choose(images, 0, "a", 9, 0));
 }
 
-/* Code of a lower minor number runs, of a higher one or of another major does not. */
+/* Code for a lower minor number runs; code for a higher one or for another major does not. */
 static void without_ptx(void **state) {
     static const gsc__kernel_image few[] = {CUBIN(8, 6), CUBIN(9, 0)};
     (void)state;
@@ -108,7 +108,7 @@ static int is_machine_code(const gsc__kernel_image *image) {
     return memcmp(image->begin, "\177ELF", 4) == 0;
 }
 
-/* What the build embedded: for every file in the list, all targets, PTX among them. */
+/* The build embeds every file of the list for all targets, among them PTX. */
 static void of_this_build(void **state) {
     static const char *const files[] = {
 #define NAME(file) #file,

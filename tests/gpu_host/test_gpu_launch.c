@@ -1,5 +1,5 @@
 #define _DEFAULT_SOURCE /* setenv */
-/* What goes onto a stream, with a mock driver: launches, fills, copies, memory. */
+/* Work on a stream, on the mock driver: launches, fills, copies, memory. */
 
 #include "context_fixture.h"
 
@@ -54,7 +54,7 @@ static void a_launch(void **state) {
     assert_int_equal(mock->synchronisations, 0);
 }
 
-/* Where the hardware can, and not into a graph. */
+/* Where the hardware supports it, and not in a graph. */
 static void a_launch_may_overlap_the_one_before_it(void **state) {
     static const struct {
         int major;
@@ -147,7 +147,7 @@ static void reads(void **state) {
     assert_int_equal(mock->synchronisations, 5);
 }
 
-/* With one wait, whether there is a slot for them or not. */
+/* With one wait, with or without a free slot. */
 static void reads_rows(void **state) {
     enum { BYTES = 24, STRIDE = 40, MOST = GSC__STAGING_BYTES / BYTES + 1 };
     char device[MOST * STRIDE], host[MOST * BYTES + 1];
@@ -166,7 +166,7 @@ static void reads_rows(void **state) {
     }
 }
 
-/* A slot that a failure kept would be missing for good; with none left, reads go on. */
+/* A slot that a failure kept would be lost; without slots, reads continue. */
 static void slots_come_back(void **state) {
     gsc__gpu_staging *staging = &gsc__gpu_of(context)->staging;
     char device[4] = "abc", host[4];
@@ -215,8 +215,8 @@ static void a_report_is_waited_for(void **state) {
     no_slot_is_taken();
 }
 
-/* A stream that has ended, or failed, without a report, or without one of its rows; one made in
- * the end counts. */
+/* A stream that ended or failed without a report, or without one of its rows; a report that arrives
+ * last counts. */
 static void a_report_may_stay_away(void **state) {
     gsc__gpu_staging *staging = &gsc__gpu_of(context)->staging;
     uint64_t host[2] = {5, 5};
@@ -225,7 +225,7 @@ static void a_report_may_stay_away(void **state) {
     ((uint64_t *)awaited.data)[0] = 7;
     assert_false(gsc__gpu_report_end(CALL_ON(NULL), &awaited, host));
     expect_ok(gsc__gpu_report_begin(CALL_ON(NULL), &awaited, sizeof *host, 2));
-    assert_int_equal(((uint64_t *)awaited.data)[0], 0); /* nothing of an earlier one */
+    assert_int_equal(((uint64_t *)awaited.data)[0], 0); /* without bytes of an earlier one */
     setenv("MOCK_DRIVER_FAIL", "cuStreamQuery=700", 1);
     assert_false(gsc__gpu_report_end(CALL_ON(NULL), &awaited, host));
     unsetenv("MOCK_DRIVER_FAIL");
@@ -272,7 +272,7 @@ static void host_values_travel_as_arguments(void **state) {
         done += args.count;
     }
     assert_int_equal(done, COUNT);
-    assert_true(sizeof(gsc_k_write) <= 4096); /* what a kernel may take */
+    assert_true(sizeof(gsc_k_write) <= 4096); /* the most that a kernel may take */
 }
 
 /* ---------------------------------------------------------------------- memory */
@@ -280,7 +280,7 @@ static void host_values_travel_as_arguments(void **state) {
 static void memory(void **state) {
     void *data;
     (void)state;
-    gsc__gpu_leave(&scope); /* allocation stands outside of operations */
+    gsc__gpu_leave(&scope); /* allocation happens outside of operations */
     for (int pools = 0; pools < 2; ++pools) {
         setenv("MOCK_DRIVER_POOLS", pools ? "1" : "0", 1);
         gsc_context *other = mock_context(0, 0);
@@ -298,7 +298,7 @@ static void memory(void **state) {
     }
 }
 
-/* Each context's, on its device, that keeps a sixteenth of the device's memory. */
+/* One pool for each context, on its device, which keeps a sixteenth of the device's memory. */
 static void pools(void **state) {
     void *data;
     (void)state;

@@ -1,5 +1,5 @@
 #define _DEFAULT_SOURCE /* setenv */
-/* A context on a CUDA device whose memory is a framework's; on a mock driver. */
+/* A CUDA context on a framework's memory; on the mock driver. */
 
 #include "raster_launches.h"
 
@@ -30,7 +30,7 @@ static gsc_raster_saved *forward(void) {
     return saved;
 }
 
-/* The first frame is counted before it has lists, the next one is as expected. */
+/* The first frame is counted before its lists are made; the next one matches the forecast. */
 static void a_state_and_its_lists_are_tensors_on_the_device(void **unused) {
     (void)unused;
     for (int frame = 0; frame < 2; ++frame) {

@@ -1,6 +1,6 @@
 #define _DEFAULT_SOURCE /* setenv */
-/* Which kernels the options of an operation lead to on a CUDA device, and what they are told;
- * on a mock driver. */
+/* Which kernels the options of an operation launch, and with which arguments; on the mock
+ * driver. */
 
 #include "../../cuda/image_kernels.h"
 #include "../../cuda/kernels.h"
@@ -39,7 +39,7 @@ static int open_context(void **unused) {
                          &queries, &indices, &distances};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; ++i) {
         view_device(all[i], kDLCUDA, 0);
-        all[i]->tensor.data = view_memory + 4096 * i; /* so that they are told apart */
+        all[i]->tensor.data = view_memory + 4096 * i; /* to tell them apart */
     }
     loss = (gsc_image_loss_args){.struct_size = sizeof loss,
                                  .image = &image.tensor,
@@ -63,7 +63,8 @@ static int close_context(void **unused) {
 
 /* ------------------------------------------------------------------- launches */
 
-/* The names of the kernels since the last call, without their prefix, but for those of sorts. */
+/* The names of the kernels launched since the last call, without prefix and without those of
+ * sorts. */
 static void expect_launches(const char *expected) {
     char text[1024] = "";
     for (int i = 0; i < mock->launch_count; ++i) {
@@ -334,7 +335,7 @@ static void nothing_is_searched_in_nothing(void **unused) {
     expect_ok(gsc_knn(context, &knn, NULL));
     ARGS_OF("knn_3", 0, search);
     assert_int_equal(search.leaves, 0);
-    expect_launches(ORDER " knn_3"); /* which says that there are none */
+    expect_launches(ORDER " knn_3"); /* which holds the count of 0 */
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_context, close_context)

@@ -1,6 +1,6 @@
 #define _DEFAULT_SOURCE /* setenv */
-/* Which kernels the options of the rasterizer lead to on a CUDA device, and what they are told;
- * on a mock driver. */
+/* Which kernels the options of the rasterizer launch, and with which arguments; on the mock
+ * driver. */
 
 #include "raster_launches.h"
 
@@ -20,7 +20,7 @@ static void the_outputs_choose_the_kernel(void **unused) {
     assert_int_equal(launches_of("gsc_finish_statistics"), 0);
 }
 
-/* Sums in fixed point beside the lists, then as floats in the output; each camera its own. */
+/* For each camera, sums in fixed point next to the lists, then as floats in the output. */
 static void statistics_are_summed_and_finished(void **unused) {
     gsc_k_blend blend;
     gsc_k_weight_scale scale;
@@ -58,7 +58,7 @@ static void counting_alone_looks_at_no_weights(void **unused) {
     assert_int_equal(launches_of("gsc_finish_statistics"), CAMERAS);
 }
 
-/* It is read during the call: a copy in the state is what the kernels see. */
+/* It is read during the call: the kernels see a copy in the state. */
 static void a_background_on_the_host_is_copied(void **unused) {
     static float values[CAMERAS * 3] = {1, 2, 3, 4, 5, 6};
     gsc_k_blend blend;
@@ -88,12 +88,12 @@ static void the_backgrounds_gradient_is_a_sum_over_pixels(void **unused) {
     assert_ptr_equal(sum.grad_color, (float *)grad_color.tensor.data + 3 * WIDTH * HEIGHT);
     assert_int_equal(sum.pixels, WIDTH * HEIGHT);
     know(100);
-    grads.color = NULL; /* nothing can come from there */
+    grads.color = NULL; /* it cannot contribute */
     expect_ok(gsc_raster_backward(context, &args, &buffers, &info, &grads, NULL));
     assert_int_equal(launches_of("gsc_background_grad"), 0);
 }
 
-/* A buffer for a part of the frame: tiles are counted first, and blended band by band. */
+/* A buffer for part of the frame: tiles are counted first, then blended band by band. */
 static void a_small_buffer_makes_bands(void **unused) {
     (void)unused;
     know(40000);
@@ -104,7 +104,7 @@ static void a_small_buffer_makes_bands(void **unused) {
 
     know(40000);
     const size_t whole = info.intersections_bytes;
-    info.intersections_min_bytes = 0; /* of the fullest bin: not known */
+    info.intersections_min_bytes = 0; /* of the fullest tile: unknown */
     bytes(&lists, lists_memory, (int64_t)(whole / 3));
     expect_ok(run_blend());
     assert_int_equal(launches_of("gsc_count_tiles"), CAMERAS);

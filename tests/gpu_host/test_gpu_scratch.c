@@ -1,6 +1,6 @@
 #define _DEFAULT_SOURCE /* setenv */
-/* Where forward on a CUDA device has its scratch if it is not given: in the image, which is written
- * last, as long as that is so; on a mock driver. */
+/* Where forward puts scratch that the caller does not pass: in the image, if that is written last;
+ * on the mock driver. */
 
 #include "raster_launches.h"
 
@@ -23,14 +23,14 @@ static void open_large(int shift, int64_t intersections) {
     mock->launch_count = 0;
 }
 
-/* Of camera `which`: something that is in the scratch. */
+/* A part of camera `which`'s scratch. */
 static float *scratch_of(int which) {
     gsc_k_emit emit;
     ARGS_OF("emit", which, emit);
     return (float *)(void *)emit.next;
 }
 
-/* In the last camera's image, for no other one is written after what needs it. */
+/* In the last camera's image, since no image is written after the scratch is used. */
 static bool is_in_the_last_image(const float *scratch) {
     const float *begin = (const float *)color.tensor.data + (CAMERAS - 1) * PLANE;
     const ptrdiff_t bytes_used = (ptrdiff_t)info.forward_scratch_bytes;
@@ -62,7 +62,7 @@ static void the_callers_scratch_is_used(void **unused) {
     assert_false(is_in_the_last_image(scratch_of(0)));
 }
 
-/* Cases in which the image is written to, or too small, while scratch is needed. */
+/* Cases where the image is too small, or is written while the scratch is in use. */
 static void an_image_that_is_not_the_last_is_left_alone(void **unused) {
     (void)unused;
     open_large(0, 1000);
@@ -94,7 +94,7 @@ static void an_image_that_is_not_the_last_is_left_alone(void **unused) {
     assert_false(is_in_the_last_image(scratch_of(0)));
 }
 
-/* A forward call that takes all memory by itself. */
+/* A forward call that allocates all its memory. */
 static void forward_alone(void **unused) {
     (void)unused;
     open_large(0, 1000);

@@ -1,5 +1,5 @@
 #define _DEFAULT_SOURCE /* setenv */
-/* What a sort puts onto a stream and whether its scratch is enough, with a mock driver. */
+/* The launches of a sort, and whether its scratch is large enough; on the mock driver. */
 
 #include "context_fixture.h"
 
@@ -7,7 +7,7 @@
 
 enum { LIMIT = 3000000, GUARD = 4096, MULTIPROCESSORS = 132 };
 
-/* Queues a sort with scratch of exactly the bytes asked for; returns its arguments. */
+/* Queues a sort with exactly the scratch that it asks for; returns its arguments. */
 static gsc_k_sort queue(gsc__gpu_sort_args *sort) {
     const size_t bytes = gsc__gpu_sort_bytes(sort->length.limit, sort->bits);
     unsigned char *scratch = malloc(bytes + GUARD);
@@ -21,7 +21,7 @@ static gsc_k_sort queue(gsc__gpu_sort_args *sort) {
     assert_ptr_equal(mock->launches[0].stream, &scope);
     assert_int_equal(mock->launches[0].args_bytes, sizeof args);
     memcpy(&args, mock->launches[0].args, sizeof args);
-    /* The progress and the first states are zero, and both states lie in the scratch. */
+    /* The progress and the first states are zero, and all states lie within the scratch. */
     const size_t rows =
         args.tile_limit + 2 * ((args.tile_limit + GSC__SORT_GROUP - 1) / GSC__SORT_GROUP);
     const size_t states = rows * GSC__SORT_DIGITS * sizeof(uint32_t);
@@ -69,8 +69,8 @@ static void positions_by_depth(void **state) {
     assert_int_equal(args.digit_bits, 9);
 }
 
-/* Every number of bits is covered by passes of at most the digits there is memory for; the
- * number of passes is fixed where the given values stand in one of the arrays. */
+/* The passes cover every number of bits with at most the digits that there is memory for; the
+ * number of passes is fixed if the values are in one of the arrays. */
 static void digits(void **state) {
     static uint32_t count, words[5];
     (void)state;

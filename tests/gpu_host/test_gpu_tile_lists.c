@@ -1,5 +1,5 @@
 #define _DEFAULT_SOURCE /* unsetenv */
-/* The launches that make and order the lists of tiles: blocks enough, zeroed words, buffers. */
+/* The launches that make and order the tile lists: enough blocks, zeroed words, buffers. */
 #include "context_fixture.h"
 
 #include "gpu/tile_lists.h"
@@ -26,7 +26,7 @@ static bool all_are(const void *data, unsigned char value, size_t bytes) {
     return true;
 }
 
-/* Whatever stood there before. */
+/* The previous content does not matter. */
 static void expect_zeroed_words(const gsc_k_order_tiles *order, const gsc__gpu_tile_lists *lists) {
     const size_t bytes = (size_t)order->chunks * GSC__ORDER_CLASSES * sizeof(uint32_t);
     assert_true(order->chunks * (int64_t)GSC__ORDER_BLOCK >= order->grid.tiles);
@@ -37,8 +37,8 @@ static void expect_zeroed_words(const gsc_k_order_tiles *order, const gsc__gpu_t
     assert_true((unsigned char *)order->counts + bytes <= (unsigned char *)lists->depth_sort);
 }
 
-/* Queues the lists of the first band, with scratch of exactly the bytes asked for; returns the
- * last launch, which orders them. */
+/* Queues the lists of the first band with exactly the scratch that they ask for; returns the last
+ * launch, which orders them. */
 static mock_launch queue(const frame_size *size, bool halves, gsc_k_order_tiles *order) {
     gsc__gpu_header header;
     gsc__gpu_band band;
@@ -101,7 +101,7 @@ static void tiles_that_are_known(void **state) {
     }
 }
 
-/* Whatever buffer and info say: within the buffer, and lists that stay belong to one camera. */
+/* For any buffer and info: lists stay within the buffer, and kept lists belong to one camera. */
 static void lists_are_inside_the_buffer(void **state) {
     static const uintptr_t base = 1 << 20;
     static const int64_t sizes_of[] = {
@@ -145,7 +145,7 @@ static void lists_are_inside_the_buffer(void **state) {
     assert_true(slots > 0);
 }
 
-/* A thread has a tile, and the threads are whole rows of classes. */
+/* Each thread has a tile, and the threads fill whole rows of classes. */
 static void blocks_hold_the_classes(void **state) {
     (void)state;
     assert_int_equal(GSC__FIND_BLOCK, GSC__ORDER_BLOCK);

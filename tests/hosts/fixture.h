@@ -1,4 +1,4 @@
-/* What the tests of hosts share: cmocka, and the files that the environment names. */
+/* For the tests of hosts: cmocka, and the files that the environment names. */
 #ifndef TESTS_HOSTS_FIXTURE_H
 #define TESTS_HOSTS_FIXTURE_H
 
@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Path that an environment variable holds; ends the program if it is not set. */
+/* The path in an environment variable; ends the program if it is not set. */
 static inline const char *path_in(const char *variable) {
     const char *path = getenv(variable);
     if (path && *path) return path;
@@ -26,7 +26,7 @@ static inline const char *path_in(const char *variable) {
 #define LIBRARY path_in("GSC_TEST_LIBRARY") /* the shared library */
 #define SECOND path_in("GSC_TEST_SECOND")   /* a copy of it in another place */
 
-/* How often to repeat: as a test likes, or less where time passes slowly. */
+/* How often to repeat: as often as a test asks, or less on a slow system. */
 static inline int rounds(int usual) {
     const char *most = getenv("GSC_TEST_ROUNDS");
     return most && atoi(most) < usual ? atoi(most) : usual;

@@ -81,7 +81,7 @@ static const DLTensor *picture(described *d, float *data, bool batch) {
                     batch ? shape : shape + 1);
 }
 
-/* A generator of its own: the C library's is the whole process's. */
+/* A separate generator, since the C library's belongs to the whole process. */
 static float uniform(uint32_t *seed, float low, float high) {
     *seed = *seed * 1664525u + 1013904223u;
     return low + (high - low) * (float)(*seed >> 8) / (float)(1u << 24);
@@ -174,7 +174,7 @@ static bool the_others(const opened_library *library, gsc_context *context, work
            !library->gsc_ssim_forward(context, &ssim, NULL);
 }
 
-/* FNV-1a of 64 bits, word by word: all of it is of 4 bytes. */
+/* 64-bit FNV-1a over words: all data consists of 4-byte values. */
 static uint64_t hash_of(const work *w) {
     uint64_t hash = 14695981039346656037u;
     for (size_t at = 0; at < sizeof *w; at += sizeof(uint32_t)) {
@@ -194,7 +194,7 @@ uint64_t library_work(const opened_library *library, gsc_context *context) {
     fill(w);
     uint64_t hash = 0;
     if (rasterize_and_differentiate(library, context, w) && the_others(library, context, w)) {
-        /* Something was drawn, and something has a gradient. */
+        /* The image is not empty, and neither are the gradients. */
         double drawn = 0, slope = 0;
         for (int i = 0; i < 3 * PIXELS; i++) drawn += (double)w->image[i];
         for (int n = 0; n < SPLATS; n++) slope += (double)(w->grad_colors[n][0] != 0);

@@ -1,6 +1,6 @@
-/* The shared library as a host opens it at run time, and work for it that uses every
- * operation.  Nothing here ends the program or calls cmocka, so that threads and children of
- * fork can use it. */
+/* The shared library, opened at run time as a host does, and work that uses every operation.
+ * Nothing here ends the program or calls cmocka, so that threads and children of fork can use
+ * it. */
 #ifndef TESTS_OPENED_LIBRARY_H
 #define TESTS_OPENED_LIBRARY_H
 
@@ -44,11 +44,11 @@ bool library_close(opened_library *library);
 /* A CPU context, or NULL. */
 gsc_context *library_context(const opened_library *library, int threads);
 
-/* Renders a scene, and runs loss, gradients, Adam, neighbours and SSIM on it.  A hash of all
- * results, the same on every call; 0 on failure. */
+/* Rasterizes a scene, and runs loss, gradients, Adam, neighbours and SSIM on it.  Returns a hash of
+ * all results, the same on every call; 0 on failure. */
 uint64_t library_work(const opened_library *library, gsc_context *context);
 
-/* Whether a call that must fail does, with this thread's message saying why. */
+/* Whether a call that must fail does fail, and sets this thread's message. */
 bool library_complains(const opened_library *library);
 
 #endif

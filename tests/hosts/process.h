@@ -1,21 +1,22 @@
-/* What the system tells of this process. */
+/* What the system reports about this process. */
 #ifndef TESTS_PROCESS_H
 #define TESTS_PROCESS_H
 
 #include <stdbool.h>
 
-/* Threads that exist now, the calling one included. */
+/* The number of threads, including the calling one. */
 int process_threads(void);
-/* Waits until there are this many: a thread that was joined is listed for a moment more.
- * Returns how many there are in the end. */
+/* Waits until there are this many threads, since a joined thread is still listed for a moment.
+ * Returns the final number. */
 int process_threads_settle(int expected);
-/* Whether a file is mapped; symbolic links in path are followed. */
+/* Whether a file is mapped; follows symbolic links in path. */
 bool process_maps(const char *path);
 #if defined(_WIN32)
-/* Handles of the system's that are open; -1 if it does not say. */
+/* The number of open system handles; -1 if unknown. */
 int process_handles(void);
 #else
-/* Waits for a child.  Its exit status; -1 if it was killed, or hung and is killed now. */
+/* Waits for a child and returns its exit status, or -1 if it was killed.  Kills a child that
+ * hangs. */
 int process_wait(int child);
 #endif
 

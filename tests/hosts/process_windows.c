@@ -33,7 +33,7 @@ typedef struct handle_table {
 
 typedef LONG WINAPI query_fn(int what, void *data, ULONG size, ULONG *needed);
 
-/* All of the system are listed and counted: GetProcessHandleCount answers 0 under Wine. */
+/* Lists and counts the handles of the whole system: GetProcessHandleCount returns 0 under Wine. */
 int process_handles(void) {
     enum { EXTENDED_HANDLE_INFORMATION = 64, SIZE = 64 << 20 };
     void *address = dlsym(GetModuleHandleW(L"ntdll.dll"), "NtQuerySystemInformation");

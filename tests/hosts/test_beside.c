@@ -47,7 +47,7 @@ static void open_other(other *o) {
     assert_true(o->calls && o->calls_itself);
 }
 
-/* The names are really there, for whoever looks them up. */
+/* The names exist, and a lookup finds them. */
 static void assert_names_are_global(void) {
     static const char *const names[] = {"gsc__fail", "gsc__parallel_for", "gsc_knn"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)

@@ -1,5 +1,5 @@
 #define _DEFAULT_SOURCE /* usleep */
-/* The library twice in one process, from two files: two plugins, each with its own. */
+/* The library twice in one process, from two files, as for two plugins with a copy each. */
 
 #include "fixture.h"
 
@@ -21,7 +21,7 @@ static void open_both(opened_library *a, opened_library *b, int mode) {
     assert_apart(a, b);
 }
 
-/* In every order of creation, use and freeing. */
+/* Every order of creating, using and freeing. */
 static void use_in_turns(int mode) {
     int threads = process_threads_settle(1);
     opened_library a, b;
@@ -51,7 +51,7 @@ static void in_turns(void **state) {
     use_in_turns(RTLD_LOCAL);
 }
 
-/* All names of the one are visible to the other. */
+/* Each copy's names are visible to the other. */
 static void in_turns_with_global_names(void **state) {
     (void)state;
     use_in_turns(RTLD_GLOBAL);
@@ -101,7 +101,7 @@ static void wait_for_rounds(worker *w, int more) {
     while (atomic_load(&w->rounds) < wanted) usleep(100);
 }
 
-/* One works on, while the other is opened, used and closed beside it. */
+/* One copy keeps working while the other is opened, used and closed. */
 static void one_comes_and_goes(void **state) {
     opened_library a, b;
     (void)state;

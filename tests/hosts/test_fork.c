@@ -1,5 +1,5 @@
 #define _DEFAULT_SOURCE /* fork, usleep */
-/* A process that uses the library and forks: what the child may do with what it inherits. */
+/* A process that uses the library and forks: what the child may do with inherited contexts. */
 
 #include "fixture.h"
 
@@ -12,7 +12,7 @@ enum { THREADS = 3, CHILDREN = 4 };
 static opened_library library;
 static uint64_t expected;
 
-/* Everything on a context of the parent and on one of its own; 0 if all is well. */
+/* Runs everything on a context of the parent and on a new one; 0 on success. */
 static int use_in_child(gsc_context *inherited) {
     if (process_threads() != 1) return 1;
     if (inherited && library_work(&library, inherited) != expected) return 2;
@@ -47,14 +47,14 @@ static void after_use(void **state) {
     gsc_context *context = library_context(&library, THREADS);
     assert_int_equal(library_work(&library, context), expected);
     assert_int_equal(fork_and_use(context), 0);
-    /* The parent goes on with its threads. */
+    /* The parent continues with its threads. */
     assert_int_equal(process_threads(), threads + THREADS - 1);
     assert_int_equal(library_work(&library, context), expected);
     library.gsc_context_free(context);
     assert_int_equal(process_threads_settle(threads), threads);
 }
 
-/* As a loader of data starts its workers. */
+/* As a data loader starts its workers. */
 static void many_children_at_once(void **state) {
     pid_t children[CHILDREN];
     (void)state;
@@ -83,7 +83,7 @@ static void a_child_that_forks(void **state) {
     library.gsc_context_free(context);
 }
 
-/* The child has no use for the library, and closes it. */
+/* The child does not need the library and closes it. */
 static void closed_in_the_child(void **state) {
     (void)state;
     gsc_context *context = library_context(&library, THREADS);
@@ -130,7 +130,7 @@ static void skip_under_sanitizers(void) {
 #endif
 }
 
-/* The thread amid a call does not exist in the child; its context does. */
+/* A thread that was in a call does not exist in the child, but its context does. */
 static void while_a_thread_works(void **state) {
     (void)state;
     skip_under_sanitizers();

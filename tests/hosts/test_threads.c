@@ -1,4 +1,4 @@
-/* Threads of the host that use the library and end, and contexts that outlive them. */
+/* Host threads that use the library and end, and contexts that outlive them. */
 
 #include "fixture.h"
 
@@ -8,8 +8,8 @@ enum { ROUNDS = 20, THREADS = 3, AT_ONCE = 4 };
 
 typedef struct user {
     opened_library *library;
-    gsc_context *context; /* NULL: makes one of its own */
-    bool keep;            /* leaves that one to whoever waits for the thread */
+    gsc_context *context; /* NULL: creates a context */
+    bool keep;            /* leaves the context to the thread that joins this one */
     uint64_t result;
     bool good;
 } user;
@@ -18,7 +18,7 @@ static void *use(void *arg) {
     user *u = arg;
     bool own = u->context == NULL;
     if (own) u->context = library_context(u->library, THREADS);
-    /* A fresh thread has no message, whatever the others did. */
+    /* A new thread has no message, regardless of other threads. */
     u->good = strcmp(u->library->gsc_last_error(), "") == 0;
     u->result = library_work(u->library, u->context);
     u->good &= library_complains(u->library);
@@ -59,7 +59,7 @@ static void all_on_one_context(void **state) {
         for (int i = 0; i < AT_ONCE; i++)
             users[i] = (user){.library = &library, .context = context};
         run_and_check(users, AT_ONCE);
-        /* They started the context's threads, which stay with it. */
+        /* They started the context's threads, which remain with the context. */
         int with_context = threads + THREADS - 1;
         assert_int_equal(process_threads_settle(with_context), with_context);
     }

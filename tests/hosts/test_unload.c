@@ -1,6 +1,6 @@
 #define _DEFAULT_SOURCE /* usleep */
-/* A host that opens the library, uses it and closes it again: no thread and no mapping stays,
- * and what used it may live on.  Leaks are for LeakSanitizer and valgrind to find. */
+/* A host that opens the library, uses it and closes it again: no thread and no mapping remains, and
+ * the threads that used it may continue.  LeakSanitizer and valgrind find leaks. */
 
 #include "fixture.h"
 
@@ -48,7 +48,7 @@ static void used_and_closed(void **state) {
     }
 }
 
-/* Whatever it keeps for the life of the process is in its own memory. */
+/* Anything that it keeps until the process ends is in its own memory. */
 static void asked_and_closed(void **state) {
     int threads = process_threads_settle(1);
     (void)state;
@@ -62,7 +62,7 @@ static void asked_and_closed(void **state) {
         assert_non_null(strstr(library.gsc_build_info_json(), library.gsc_version()));
         assert_int_equal(library.gsc_device_report_json((DLDevice){kDLCPU, 0}, report, &size),
                          GSC_OK);
-        /* Opens the driver, where there is one. */
+        /* Opens the driver, if there is one. */
         assert_int_equal(library.gsc_device_count(kDLCUDA, &count), GSC_OK);
         assert_true(count >= 0);
         assert_true(library_close(&library));
@@ -80,7 +80,7 @@ typedef struct user {
     atomic_bool done, end;
 } user;
 
-/* Has a message of its own in the library's thread-local storage when that goes away. */
+/* Has a message in the library's thread-local storage when that storage is released. */
 static void *use_and_stay(void *arg) {
     user *u = arg;
     u->result = library_work(u->library, u->context);
@@ -131,7 +131,7 @@ static void *open_and_use(void *arg) {
     return NULL;
 }
 
-/* The loader counts: it goes away with the last. */
+/* The loader counts references: the last close unloads the library. */
 static void opened_by_threads_at_once(void **state) {
     int threads = process_threads_settle(1);
     (void)state;

@@ -1,4 +1,4 @@
-/* What is Windows' own: names beyond the code page, handles, the loader's lock, environment. */
+/* Specific to Windows: names outside the code page, handles, the loader lock, the environment. */
 
 #include "fixture.h"
 
@@ -6,7 +6,8 @@
 
 enum { THREADS = 3 };
 
-static wchar_t folder[MAX_PATH]; /* in the temporary folder, no code page has all of its name */
+static wchar_t
+    folder[MAX_PATH]; /* in the temporary folder; no code page has all characters of its name */
 
 static int make_folder(void **state) {
     wchar_t temporary[MAX_PATH];
@@ -19,10 +20,10 @@ static int make_folder(void **state) {
 
 static int remove_folder(void **state) {
     (void)state;
-    return RemoveDirectoryW(folder) ? 0 : -1; /* fails if anything is left in it */
+    return RemoveDirectoryW(folder) ? 0 : -1; /* fails if the folder is not empty */
 }
 
-/* A copy in that folder; its path is UTF-8 and holds until the next call. */
+/* Copies a file into that folder; the UTF-8 path is valid until the next call. */
 static const char *copy_of(const char *path, wchar_t copy[MAX_PATH]) {
     static char text[4 * MAX_PATH];
     wchar_t full[MAX_PATH];
@@ -71,7 +72,7 @@ static void use_on_threads(void) {
 
 static void no_handle_stays(void **state) {
     (void)state;
-    use_on_threads(); /* the system has opened what it keeps */
+    use_on_threads(); /* the system has opened its permanent handles */
     int handles = process_handles();
     assert_true(handles > 0);
     for (int round = 0; round < 10; round++) use_on_threads();
@@ -127,7 +128,7 @@ static void freed_under_the_loaders_lock(void **state) {
 
 /* -------------------------------------------------------------------- environment */
 
-/* Set past the C runtime, as a host with another one does. */
+/* Set without the C runtime, as a host with another C runtime does. */
 static void environment_of_the_system(void **state) {
     opened_library library;
     char report[4096];

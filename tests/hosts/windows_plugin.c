@@ -1,5 +1,5 @@
-/* A plugin as C++ makes them by a global object: when it is unloaded, with the loader's lock
- * held, it frees the context that it has. */
+/* A plugin that frees its context on unloading, with the loader lock held, as a global C++ object
+ * does. */
 #include "gsplat_c.h"
 
 #include <windows.h>

@@ -170,7 +170,7 @@ static void put_gradients(agreement_file *file, const scene *s, const gradients 
         agreement_reals(file, outputs[i].name, outputs[i].values, outputs[i].count);
 }
 
-/* Forward with and without what makes the thorough loop run, and backward. */
+/* Forward with and without the outputs that need the complete loop, and backward. */
 static void rasterize(agreement_file *file, gsc_context *context, int index) {
     scene s;
     frame f, plain = {0};
@@ -207,7 +207,7 @@ static void put_tensor(agreement_file *file, const char *what, const DLTensor *t
     free(values);
 }
 
-/* Another sequence for each tensor of a set. */
+/* A different sequence for each tensor of a set. */
 static const DLTensor *random_input(tensors *set, double low, double high, int ndim,
                                     const int64_t *shape) {
     uint64_t random = 1000 + (uint64_t)set->count;
@@ -335,7 +335,7 @@ static bool compute(const char *path, bool writes) {
     return agreement_close(&file);
 }
 
-/* The environment is as it was after this. */
+/* Restores the environment afterwards. */
 static bool write_narrowest(const char *path) {
     const char *given = getenv("GSC_CPU_ISA");
     char wanted[32];

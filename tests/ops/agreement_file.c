@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Before the values of each array, which are floats in the byte order of the machine. */
+/* Precedes the values of each array, which are floats in the machine's byte order. */
 typedef struct header {
     char name[64];
     uint64_t count;

@@ -1,5 +1,5 @@
-/* Clouds of points that break neighbour searches: flat, far away, full of duplicates or
- * ties, of very different densities, at the ends of the number range, not finite. */
+/* Clouds of points that break neighbour searches: flat, far away, full of duplicates or ties, of
+ * very different densities, at the limits of the number range, not finite. */
 #ifndef TESTS_CLOUDS_H
 #define TESTS_CLOUDS_H
 
@@ -49,7 +49,7 @@ static void two_clusters(float *p) {
     cube(p);
     if (uniform() < 0.5f) p[0] += 1e6f;
 }
-/* One of them is far smaller than a cell of any grid over both. */
+/* One cluster is far smaller than a cell of any grid over both. */
 static void two_dense_clusters(float *p) {
     bool dense = uniform() < 0.5f;
     for (int i = 0; i < 3; ++i) p[i] = dense ? between(-1e-4f, 1e-4f) : 1e9f * between(1, 1.001f);

@@ -44,7 +44,7 @@ static void all_pairs(const double *points, size_t count, double *mean2) {
     }
 }
 
-/* The largest relative difference; where zero is wanted, the value itself. */
+/* The largest relative difference, or the value itself where zero is expected. */
 static comparison each(const double *got, const double *wanted, size_t count) {
     comparison c = {.good = true};
     for (size_t i = 0; i < count; i++) {

@@ -1,5 +1,5 @@
-/* SSIM and its gradient against recorded ones.  On flat images those carry rounding
- * noise: there only the double-precision reference judges. */
+/* SSIM and its gradient against recorded ones.  Recordings of flat images carry rounding noise:
+ * those are compared with the double-precision reference only. */
 #include "compare.h"
 #include "golden_group.h"
 #include "image_reference.h"
@@ -14,7 +14,7 @@
 
 static gsc_context *context;
 
-/* Value and gradient by the first image. */
+/* The value, and the gradient with respect to the first image. */
 static void run(const int64_t shape[4], const double *image, const double *target, bool valid,
                 double *value, double *gradient) {
     const double one = 1;
@@ -58,7 +58,7 @@ static void run_reference(const int64_t shape[4], const double *image, const dou
     free(grad_target);
 }
 
-/* Means of maps in [-1, 1]: by the difference itself. */
+/* Means of maps in [-1, 1]: compares the absolute difference. */
 static comparison compare_values(double got, double wanted) {
     comparison c = {.largest = fabs(got - wanted), .relative = fabs(got - wanted)};
     c.good = c.largest <= GOLDEN_EPSILON;

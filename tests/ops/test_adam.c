@@ -28,7 +28,7 @@ typedef struct group {
     DLTensor views[ARRAYS];
 } group;
 
-/* Values as after some steps of training; the gradients of a few rows are zero. */
+/* Values as after some training steps; the gradients of a few rows are zero. */
 static void group_fill(group *g) {
     g->count = 1;
     g->row_size = 1;
@@ -61,7 +61,7 @@ static double beta_of(float given, double standard) {
     return given == 0 ? standard : given < 0 ? 0 : (double)given;
 }
 
-/* The update rule as gsc_adam_step states it; visible NULL: every row. */
+/* The update rule as documented at gsc_adam_step; visible NULL: every row. */
 static void reference_step(group *g, bool decoupled, const int32_t *visible) {
     const double beta1 = beta_of(g->beta1, 0.9), beta2 = beta_of(g->beta2, 0.999);
     const double epsilon = beta_of(g->epsilon, 1e-8), lr = (double)g->lr;
@@ -118,7 +118,7 @@ static void assert_group(const group *g) {
         }
 }
 
-/* Groups as a scene has them, more elements than one thread takes at a time. */
+/* Groups like those of a scene, with more elements than one thread takes at a time. */
 static const group scene_groups[] = {
     {.shape = {1200, 3}, .ndim = 2, .lr = 1e-3f, .step = 1},
     {.shape = {1200}, .ndim = 1, .lr = 0.05f, .step = 7, .epsilon = 1e-15f},
@@ -135,7 +135,7 @@ static void agrees_with_the_textbook(void **state) {
     int64_t rows = ROWS;
     for (int k = 0; k < 4 * 3; k++) {
         for (int i = 0; i < ROWS; i++) {
-            /* Single rows, runs, and a long stretch without any. */
+            /* Single rows, runs, and a long range without any. */
             ints[i] = i > 800 && i < 1000 ? 0 : image_random() < 0.6 ? 1 + i % 3 : 0;
             bytes[i] = (uint8_t)(ints[i] != 0);
             if (k % 4 == 1) ints[i] *= i % 2 ? 0x100 : -5; /* low byte 0; negative */
@@ -186,7 +186,7 @@ static void selective_adam_of_3dgs(void **state) {
     group_free(&g);
 }
 
-/* A NaN gradient spoils its own element, for good, and no other. */
+/* A NaN gradient spoils its own element permanently, and no other. */
 static void nan_gradients(void **state) {
     group g = {.shape = {40, 3}, .ndim = 2, .lr = 0.01f, .step = 2};
     group_fill(&g);

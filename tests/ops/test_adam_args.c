@@ -1,4 +1,4 @@
-/* Adam: groups of any version, every check, every default. */
+/* Adam's arguments: groups of any version, every check, every default. */
 
 #include "views.h"
 

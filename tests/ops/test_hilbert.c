@@ -36,7 +36,7 @@ static uint32_t *order_of(int threads, const gsc_real *points, int64_t count, in
     return result;
 }
 
-/* The side^3 points of a full lattice in random order, from place on in x. */
+/* The side^3 points of a full lattice in random order; x starts at place. */
 static void make_lattice(gsc_real *points, uint32_t side, gsc_real place, gsc_real spacing) {
     uint32_t numbers[LATTICE];
     const uint32_t count = side * side * side;
@@ -52,8 +52,8 @@ static void make_lattice(gsc_real *points, uint32_t side, gsc_real place, gsc_re
     }
 }
 
-/* The curve goes from cell to cell through a face: the part of order that begins with the
- * first of points first to first + count - 1 holds them all, each beside the one before. */
+/* The curve moves from cell to cell through a face: from the first of points first .. first + count
+ * - 1 on, the order holds them all, each a neighbour of the one before. */
 static void check_steps(const gsc_real *points, const uint32_t *order, uint32_t first,
                         uint32_t count, gsc_real spacing) {
     bool *seen = calloc(count, sizeof *seen);
@@ -85,8 +85,8 @@ static void steps_are_short(void **state) {
     free(points);
 }
 
-/* Points at 10^9 make each of three lattices fit in a cell of its own; all threads sort the
- * large one together. */
+/* Points at 10^9 make each of three lattices fit into one cell; all threads sort the large one
+ * together. */
 static void clusters_are_ordered_within(void **state) {
     (void)state;
     static const int threads[] = {1, 2, 7};

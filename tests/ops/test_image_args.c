@@ -1,4 +1,4 @@
-/* SSIM and image loss: every check, every default, and the window. */
+/* The arguments of SSIM and image loss: every check, every default, and the window. */
 
 #include "views.h"
 
@@ -10,7 +10,7 @@
 static gsc_context context = {.device = {kDLCPU, 0}};
 static const gsc__call cpu = {.function = "f", .context = &context};
 
-/* Images of [2, 3, 6, 9]; the outputs lie elsewhere so that places can be told apart. */
+/* Images of [2, 3, 6, 9]; the outputs have other addresses, to tell them apart. */
 static view image, target, map, mean, grad_map, grad_mean, grad_image, grad_target, mask, loss,
     parts;
 static gsc_ssim_args args;
@@ -224,7 +224,7 @@ static void forward_checks_its_tensors(void **state) {
     (void)state;
     args.map = &map.tensor;
     args.mean = &mean.tensor;
-    args.grad_map = &image.tensor; /* both are backward's business */
+    args.grad_map = &image.tensor; /* both belong to backward */
     args.grad_mean = &image.tensor;
     expect_ok(forward());
     assert_ptr_equal(ssim.map, view_memory + 8192);
@@ -263,7 +263,7 @@ static void backward_checks_its_tensors(void **state) {
     args.grad_map = &grad_map.tensor;
     args.grad_image = &grad_image.tensor;
     args.grad_target = &grad_target.tensor;
-    args.map = &mean.tensor; /* forward's business */
+    args.map = &mean.tensor; /* belongs to forward */
     view_strides(&grad_map);
     grad_map.strides[3] = 2;
     expect_ok(backward());

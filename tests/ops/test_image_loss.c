@@ -1,5 +1,5 @@
-/* The image loss against a sum over pixels and windows: every mix of terms, masks, byte
- * targets, what is wanted and what is not. */
+/* The image loss against a sum over pixels and windows: every mix of terms, masks, byte targets,
+ * with and without each output. */
 #include "expect.h"
 #include "image_reference.h"
 #include "image_tensor.h"
@@ -44,7 +44,7 @@ static size_t mask_index(const loss_case *c, size_t i) {
     return i / area(c) / (size_t)c->shape[1] * area(c) + i % area(c);
 }
 
-/* Random images; where y is to be bytes, it holds n / 255 as the library reads it. */
+/* Random images; if y is to be bytes, it holds n / 255 as the library reads it. */
 static void fill(loss_case *c) {
     const size_t count = elements(c), pixels = count / (size_t)c->shape[1];
     c->x = image_random_values(count, 0, 1);
@@ -70,7 +70,7 @@ static void empty(loss_case *c) {
     free(c->weights);
 }
 
-/* Index of the pixel that window i of the map is centred at. */
+/* Index of the centre pixel of window i of the map. */
 static size_t centre(const image_case *r, size_t i) {
     const size_t height = (size_t)image_map_height(r), width = (size_t)image_map_width(r);
     const size_t border = r->valid ? (size_t)r->window / 2 : 0;
@@ -111,7 +111,7 @@ static void reference(const loss_case *c, loss_result *result) {
     free(other);
 }
 
-/* The mask as the case wants it: [B, H, W] or [H, W] of reals, bools or bytes. */
+/* The mask of the case: [B, H, W] or [H, W] of reals, bools or bytes. */
 static void make_mask(const loss_case *c, image_tensor *mask) {
     const int shape[4] = {1, c->shape[0], c->shape[2], c->shape[3]};
     const size_t count = elements(c) / (size_t)c->shape[1];
@@ -246,7 +246,7 @@ static void many_tiles(void **state) {
     check((gsc_context *)*state, &c);
 }
 
-/* Half of the pixels are equal, in value exactly; the others differ by little. */
+/* Half of the pixels are exactly equal; the others differ slightly. */
 static void no_gradient_of_l1_where_equal(void **state) {
     loss_case c = standard;
     c.l1 = 1;
@@ -297,7 +297,7 @@ static void out_of_memory(void **state) {
     args.image = args.target = args.grad_image = &image.view;
     args.mask = &mask.view;
     args.ssim_weight = 1;
-    /* None for the mask's sums; some for them, but none for the pass. */
+    /* No memory for the mask's sums; then memory for the sums, but none for the pass. */
     for (size_t left = 0; left < 3000; left += 1000) {
         image_memory_left = left;
         assert_int_equal(gsc_image_loss(context, &args, NULL), GSC_ERROR_OUT_OF_MEMORY);

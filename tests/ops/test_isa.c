@@ -1,5 +1,5 @@
-/* The instruction set of the CPU backend: the widest that the processor has, by cpuid and
- * not by the compiler's opinion, or the widest up to the one that GSC_CPU_ISA names. */
+/* The instruction set of the CPU backend: the widest that the processor has, according to cpuid
+ * rather than to the compiler, or the widest up to the one that GSC_CPU_ISA names. */
 #include "views.h"
 
 #include <stdlib.h>
@@ -64,7 +64,7 @@ static void chosen(void **state) {
     if (!strstr(report, entry)) fail_msg("expected %s in %s", entry, report);
 }
 
-/* What a context says that it uses, at its beginning. */
+/* The instruction set that a new context reports. */
 static char said[256];
 
 static void listen(void *user, int32_t level, const char *message) {

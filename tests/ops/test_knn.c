@@ -1,4 +1,4 @@
-/* Nearest neighbours against brute force, on clouds that break others. */
+/* Nearest neighbours against brute force, on clouds that break other searches. */
 #include "clouds.h"
 #include "expect.h"
 #include "gsplat_c.h"
@@ -82,7 +82,7 @@ static double distance2(const float *p, const float *q) {
     return sum;
 }
 
-/* What float32 may make of the exact squared distance x. */
+/* The largest error of float32 for the exact squared distance x. */
 static double least(double x) {
     return x > FLT_MAX ? FLT_MAX : x * (1 - 1e-6) - 1e-44;
 }
@@ -98,7 +98,7 @@ static void check_no_row(const answer *a, int64_t row) {
     assert_true(isnan(a->mean2[row]));
 }
 
-/* self: the point that the query is, or -1.  seen: [n], all false. */
+/* self: the index of the query among the points, or -1.  seen: [n], all false. */
 static void check_row(const answer *a, int64_t row, const float *q, int64_t self,
                       const float *points, int64_t n, bool *seen) {
     const int64_t *indices = a->indices + row * a->k;
@@ -133,7 +133,7 @@ static void check_row(const answer *a, int64_t row, const float *q, int64_t self
         float last = distances2[found - 1];
         double exact = distance2(points + 3 * i, q);
         assert_true(most(exact) >= last);
-        /* Where float32 distances are equal for certain, the index decides. */
+        /* If float32 distances are certainly equal, the index decides. */
         bool both_infinite = last == INFINITY && exact > 1.01 * (double)FLT_MAX;
         bool small_integer = exact == floor(exact) && exact < 1e6 &&
                              (exact > 0 || memcmp(points + 3 * i, q, 3 * sizeof *q) == 0);
@@ -163,7 +163,7 @@ static void check(gsc_context *context, float *points, int64_t n, float *queries
 /* ------------------------------------------------------------------------ tests */
 
 static const int64_t counts[] = {0, 1, 2, 3, 4, 15, 16, 17, 1023, 1024, 1025, 2049};
-static const int ks[] = {1, 3, 8, 16, 48, 49, 100, 256}; /* lists change their kind after 48 */
+static const int ks[] = {1, 3, 8, 16, 48, 49, 100, 256}; /* the kind of list changes after 48 */
 
 static void points_among_themselves(void **state) {
     for (size_t c = 0; c < COUNT(clouds); ++c) {
@@ -206,7 +206,7 @@ static void large_clouds(void **state) {
 static void same_bits_for_any_threads(void **state) {
     (void)state;
     static const int threads[] = {1, 2, 7}, some_ks[] = {3, 100};
-    const int64_t count = 6000; /* enough for the sort to be shared */
+    const int64_t count = 6000; /* enough for a parallel sort */
     for (size_t c = 0; c < COUNT(clouds); ++c) {
         for (size_t j = 0; j < COUNT(some_ks); ++j) {
             float *points = cloud(clouds[c], count), *queries = cloud(clouds[c], 500);
@@ -246,7 +246,7 @@ static double time_of(gsc_context *context, cloud_fn *fn, int64_t n) {
     return taken;
 }
 
-/* Quadratic time would be thousands of times as much. */
+/* Quadratic time would take thousands of times as long. */
 static void hard_clouds_take_no_quadratic_time(void **state) {
     static cloud_fn *const hard[] = {one_place, seven_places,       thousand_places, lattice,
                                      plane,     two_dense_clusters, outlier,         line};

@@ -1,4 +1,4 @@
-/* Nearest neighbours: every check of the arguments. */
+/* The arguments of nearest neighbours: every check. */
 
 #include "views.h"
 

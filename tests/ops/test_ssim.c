@@ -21,7 +21,7 @@ typedef struct ssim_result {
     double mean, *map, *grad_image, *grad_target; /* NULL: not wanted */
 } ssim_result;
 
-/* One pair of images and how it is handed over. */
+/* One pair of images, and how the test passes it. */
 typedef struct ssim_case {
     int shape[4];
     int window;
@@ -52,7 +52,7 @@ static void map_shape(const ssim_case *c, int shape[4]) {
     shape[3] = image_map_width(&r);
 }
 
-/* Through the public functions; what result does not want is not asked for. */
+/* Calls the public functions for the outputs that result wants. */
 static void run(gsc_context *context, const ssim_case *c, const double *x, const double *y,
                 ssim_result *result) {
     int shape[4], scalar[4] = {1, 1, 1, 1};
@@ -195,7 +195,7 @@ static void any_layout(void **state) {
             }
     c.layout_target = LAYOUT_EXPANDED;
     check(context, &c, x, shared, TOLERANCE);
-    /* One upstream value for the whole map, as the gradient of a sum comes. */
+    /* One upstream value for the whole map, like the gradient of a sum. */
     c.valid = false;
     c.layout_grad_map = LAYOUT_EXPANDED;
     for (size_t i = 0; i < count; i++) upstream[i] = i % plane == 0 ? 0.25 : upstream[i % plane];
@@ -206,7 +206,7 @@ static void any_layout(void **state) {
     free(upstream);
 }
 
-/* Variances far below the squares of the means. */
+/* Variances far smaller than the squared means. */
 static void flat_and_bright(void **state) {
     gsc_context *context = (gsc_context *)*state;
     ssim_case c = standard;
@@ -282,7 +282,7 @@ static void same_bits_for_any_threads(void **state) {
     free(y);
 }
 
-/* A NaN is seen by the windows that hold it, and by nothing else of its tile. */
+/* A NaN affects the windows that contain it, and nothing else in its tile. */
 static void nan_stays_local(void **state) {
     gsc_context *context = (gsc_context *)*state;
     double *x = image_random_values(2500, 0, 1), *y = image_random_values(2500, 0, 1);
@@ -332,7 +332,7 @@ static void out_of_memory(void **state) {
 }
 
 #ifdef GSC_DOUBLE
-/* The gradients are those of the library's own values. */
+/* Gradients against differences of the library's own values. */
 static void finite_differences(void **state) {
     gsc_context *context = (gsc_context *)*state;
     for (int valid = 0; valid < 2; valid++) {

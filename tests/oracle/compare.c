@@ -14,7 +14,7 @@ static size_t pixel_of(size_t i, size_t channels, size_t area, bool pixel_last) 
     return i / (channels * area) * area + i % area;
 }
 
-/* Takes the worst pixels out of the sum of squares until it is small enough. */
+/* Removes the worst pixels from the sum of squares until it is small enough. */
 static void leave_out_flips(comparison *c, double *squares, size_t pixels, double norm2,
                             double highest, double tolerance) {
     double total = 0;
@@ -115,7 +115,7 @@ static int splat_values(const char *title, const char *what, const scene *s, con
     return compare_report(title, what, compare_reals(got, wanted, count, tolerance));
 }
 
-/* Sums over a splat's pixels change when one of them flips: the worst rows may. */
+/* A sum over a splat's pixels changes when one of them flips: ignore the worst rows. */
 static int splat_sums(const char *title, const char *what, const scene *s, const double *got,
                       const double *wanted, double tolerance, bool flips) {
     if (!got || !wanted) return 0;

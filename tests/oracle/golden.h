@@ -26,11 +26,10 @@ typedef struct golden_case {
     golden_array arrays[GOLDEN_MAX_ARRAYS];
 } golden_case;
 
-/* The folder of the cases: the environment variable GSPLAT_C_GOLDEN, else the one
- * named when the test was built. */
+/* The folder of the cases: $GSPLAT_C_GOLDEN, or else the one set when the test was built. */
 const char *golden_folder(void);
-/* Names of the cases in the folder that begin with one of the prefixes (NULL after
- * the last), sorted.  Returns their number. */
+/* Lists the cases in the folder that begin with one of the prefixes (NULL after the last), sorted.
+ * Returns their number. */
 int golden_list(const char *const *prefixes, char names[GOLDEN_MAX_CASES][GOLDEN_NAME]);
 
 /* False, with a message on stderr, if the case is missing or damaged. */
@@ -42,19 +41,19 @@ const golden_array *golden_find(const golden_case *c, const char *name);
 /* A copy in double precision, NULL if there is no such array; to be freed. */
 double *golden_reals(const golden_case *c, const char *name);
 int32_t *golden_ints(const golden_case *c, const char *name);
-/* Parameters of the manifest; missing or null ones give the fallback. */
+/* Parameters of the manifest; fallback where one is missing or null. */
 double golden_number(const golden_case *c, const char *key, double fallback);
 const char *golden_string(const golden_case *c, const char *key);
 bool golden_flag(const golden_case *c, const char *key);
 
-/* The inputs of a rasterizer case as the library takes them. */
+/* The inputs of a rasterizer case, in the library's form. */
 void golden_scene(const golden_case *c, scene *s);
-/* The outputs that the case recorded, by the names of the library. */
+/* The recorded outputs, under the library's names. */
 void golden_frame(const golden_case *c, const scene *s, frame *f);
 /* The upstream gradients of the case.  For an expected depth, depth / alpha, the
  * images in f (of the case or of a rasterizer) turn them into those of depth and alpha. */
 void golden_upstream(const golden_case *c, const scene *s, const frame *f, gradients *g);
-/* The gradients that it recorded. */
+/* The recorded gradients. */
 void golden_gradients(const golden_case *c, const scene *s, gradients *g);
 
 #endif

@@ -10,7 +10,7 @@ int image_map_width(const image_case *c) {
     return c->valid ? c->width - c->window + 1 : c->width;
 }
 
-/* What one window sees. */
+/* The statistics of one window. */
 typedef struct window_view {
     double weights[33][33];
     double x[33][33], y[33][33];

@@ -1,5 +1,5 @@
-/* SSIM and its gradient in double precision, straight from the definition: every window
- * summed by itself in two dimensions, variances around the window's own mean. */
+/* SSIM and its gradient in double precision, directly from the definition: each window is summed
+ * separately in two dimensions, and variances are around the window's mean. */
 #ifndef TESTS_IMAGE_REFERENCE_H
 #define TESTS_IMAGE_REFERENCE_H
 
@@ -18,7 +18,7 @@ int image_map_width(const image_case *c);
 
 /* map: [planes, map height, map width].  Returns its mean. */
 double reference_ssim(const image_case *c, const double *x, const double *y, double *map);
-/* The gradient of sum upstream * map by both images [planes, H, W]. */
+/* The gradient of sum(upstream * map) with respect to both images [planes, H, W]. */
 void reference_ssim_backward(const image_case *c, const double *x, const double *y,
                              const double *upstream, double *grad_x, double *grad_y);
 

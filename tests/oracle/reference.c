@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const reference_splat *sorted_splats; /* what compare_depth compares */
+static const reference_splat *sorted_splats; /* the depths that compare_depth compares */
 
 static int compare_depth(const void *a, const void *b) {
     int i = *(const int *)a, j = *(const int *)b;

@@ -1,6 +1,6 @@
-/* A slow rasterizer in double precision, written from the formulas alone: every pixel
- * walks all Gaussians in depth order.  It judges the library and is itself judged by
- * the golden data and, in its gradients, by finite differences. */
+/* A slow rasterizer in double precision, written from the formulas alone: every pixel walks all
+ * Gaussians in depth order.  It is the reference for the library; golden data, and finite
+ * differences for the gradients, test it in turn. */
 #ifndef TESTS_REFERENCE_H
 #define TESTS_REFERENCE_H
 

@@ -63,14 +63,15 @@ void scene_free(scene *s);
 void frame_free(frame *f);
 void gradients_free(gradients *g);
 
-/* Logarithms of the scales and logits of the opacities in their place, as the flags say. */
+/* Replaces scales by logarithms and opacities by logits, where the flags ask for them. */
 void scene_store(scene *s);
 
-/* Allocates every output (statistics by pixel weight only if the scene has them). */
+/* Allocates every output (weighted statistics only if the scene has pixel weights). */
 void frame_alloc(frame *f, const scene *s, int radii_axes);
-/* Allocates what can be asked of the scene; upstream gradients stay NULL. */
+/* Allocates every gradient that the scene has; upstream gradients stay NULL. */
 void gradients_alloc(gradients *g, const scene *s);
-/* Zeroes what is summed over cameras: all but the upstream ones, means2d and means2d_abs. */
+/* Zeroes the gradients that are summed over cameras: all but upstream ones, means2d and
+ * means2d_abs. */
 void gradients_clear(gradients *g, const scene *s);
 
 /* calloc that ends the test program when there is no memory. */

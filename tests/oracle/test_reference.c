@@ -1,5 +1,5 @@
-/* The judge judged: the reference rasterizer against golden outputs and gradients, its
- * gradients against finite differences, its spherical harmonics against their integrals. */
+/* Tests the reference rasterizer: against golden outputs and gradients, its gradients against
+ * finite differences, its spherical harmonics against their integrals. */
 #include "compare.h"
 #include "expect.h"
 #include "golden.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the recordings' own float32 rounding allows. */
+/* The float32 rounding of the recordings. */
 #define OUTPUT_EPSILON 2e-5
 #define GRADIENT_EPSILON 1e-3
 
@@ -85,7 +85,7 @@ static double weigh(const double *values, const double *weights, size_t count) {
     return sum;
 }
 
-/* The loss whose gradient by the outputs is the upstream one. */
+/* The loss whose gradient with respect to the outputs is the upstream gradient. */
 static double loss(const scene *s, const gradients *g, frame *f) {
     size_t pixels = scene_pixels(s);
     reference_rasterize(s, f);

@@ -1,4 +1,4 @@
-/* The rasterizer against what other implementations drew, and against the reference. */
+/* The rasterizer against recorded images of other implementations, and against the reference. */
 #include "compare.h"
 #include "golden_group.h"
 #include "library.h"

@@ -48,7 +48,7 @@ static void backward(const grads_case *g, gradients *out) {
     expect_ok(library_backward(context, &g->s, &options, out));
 }
 
-/* Gradients from what the recording's own loss was. */
+/* Gradients from the loss of the recording. */
 static void backward_as_recorded(const grads_case *g, gradients *out) {
     gradients_alloc(out, &g->s);
     golden_upstream(&g->c, &g->s, &g->images, out);
@@ -97,7 +97,7 @@ typedef struct pose_gradient {
     double rho[3], theta[3];
 } pose_gradient;
 
-/* Adds the part of a force on a point in camera space. */
+/* Adds the contribution of a force on a point in camera space. */
 static void push(pose_gradient *pose, const double point[3], const double force[3]) {
     for (int a = 0; a < 3; a++) {
         int b = (a + 1) % 3, c = (a + 2) % 3;
@@ -106,8 +106,8 @@ static void push(pose_gradient *pose, const double point[3], const double force[
     }
 }
 
-/* What the original would record, from our gradients by view (whose columns are forces
- * on the columns of the view), by position and by the projected means. */
+/* The gradient as the original records it, from ours with respect to the view (whose columns are
+ * forces on the columns of the view), the position and the projected means. */
 static pose_gradient pose_from(const grads_case *g, const gradients *got) {
     pose_gradient pose = {0};
     for (int column = 0; column < 4; column++) {

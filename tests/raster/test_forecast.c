@@ -1,4 +1,4 @@
-/* What the frames drawn before let expect of the next one. */
+/* The forecast of the next frame from earlier frames. */
 
 #include "views.h"
 
@@ -88,7 +88,7 @@ static void never_more_visible_than_there_are(void **state) {
     assert_int_equal(expected().visible, 10000);
 }
 
-/* Both numbers are of one frame. */
+/* Both numbers belong to one frame. */
 static void cameras_may_come_together(void **state) {
     (void)state;
     raster.cameras = 2;

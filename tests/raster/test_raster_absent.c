@@ -1,5 +1,5 @@
-/* Gradients where Gaussians are not there, out of sight or not finite, and how precise
- * they are in float32. */
+/* Gradients for missing, invisible or non-finite Gaussians, and the precision of gradients in
+ * float32. */
 #include "compare.h"
 #include "expect.h"
 #include "library.h"
@@ -73,7 +73,7 @@ static void nothing_visible(void **state) {
     }
 }
 
-/* Rows of a Gaussian in the gradient tensors; the others must match. */
+/* Ignores one Gaussian's rows of the gradient tensors; the others must match. */
 static bool only_row_is_zero(const DLTensor *grad, const float *wanted, size_t n, size_t outer,
                              size_t row, const char *name) {
     size_t size = raster_call_count(grad) / n / outer;
@@ -87,7 +87,7 @@ static bool only_row_is_zero(const DLTensor *grad, const float *wanted, size_t n
     return true;
 }
 
-/* One value of Gaussian 4 is broken; what is left must be as if it were not there. */
+/* One value of Gaussian 4 is broken: the others must be as if it did not exist. */
 static void check_broken(raster_call *call, const char *what, double *values, int at,
                          float *wanted[RASTER_GRADS]) {
     const double kept = values[at], broken[] = {(double)NAN, (double)INFINITY, -(double)INFINITY};

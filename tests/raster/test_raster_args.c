@@ -1,4 +1,4 @@
-/* The rasterizer's public arguments: what arrives, defaults, numbers out of range. */
+/* The rasterizer's public arguments: values that arrive, defaults, numbers out of range. */
 
 #include "raster_args_fixture.h"
 
@@ -150,7 +150,7 @@ static void harmonics_may_be_stored_in_two_ways(void **state) {
     assert_int_equal(out.sh_coefficients, 0);
 }
 
-/* The drop-ins pass it always. */
+/* The drop-in modules always pass it. */
 static void degree_beside_colors_is_ignored(void **state) {
     (void)state;
     args.sh_degree = 3;
@@ -256,8 +256,8 @@ static void flags_and_struct_size(void **state) {
 
 /* -------------------------------------------------------------- host memory */
 
-/* A CUDA context takes camera tensors from the host, and must know which; managed memory
- * counts as the device's. */
+/* A CUDA context accepts camera tensors in host memory and must detect them; managed memory counts
+ * as device memory. */
 static void cameras_in_host_memory(void **state) {
     gsc_context device = {.backend = &any_backend, .device = {kDLCUDA, 1}};
     const gsc__call cuda = {.function = "rasterize", .context = &device};

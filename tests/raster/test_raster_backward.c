@@ -1,4 +1,4 @@
-/* What backward writes, and that its bits depend on nothing but the scene.  In float32. */
+/* What backward writes, and that its bits depend on nothing but the scene; in float32. */
 #include "api/raster_call.h"
 #include "expect.h"
 #include "library.h"
@@ -10,7 +10,7 @@
 
 static gsc_context *one, *two, *seven; /* threads */
 
-/* Between them, every gradient, 3, 4 (walked with constant counts) and more features. */
+/* Together they have every gradient, and 3, 4 (loops with constant counts) and more channels. */
 static const raster_scene_options variety[] = {
     {.seed = 1,
      .gaussians = 300,
@@ -110,7 +110,7 @@ static void nothing_asked(void **state) {
     raster_call_close(&call);
 }
 
-/* Without upstream gradients all are zero; a third column of means2d is too. */
+/* Without upstream gradients all gradients are zero, also a third column of means2d. */
 static void nothing_upstream(void **state) {
     (void)state;
     raster_call call;
@@ -225,7 +225,7 @@ static void bits_for_any_intersections(void **state) {
     }
 }
 
-/* Scratch below what the sizes ask for is the backend's business: it makes more bands. */
+/* With less scratch than gsc_raster_sizes asks for, the backend uses more bands. */
 static void bits_for_any_scratch(void **state) {
     (void)state;
     for (int v = 0; v < VARIETY; v++) {

@@ -1,5 +1,5 @@
-/* Gaussians with values that are no numbers, or none that make sense: the others are drawn
- * as if they were not there, and every gradient stays finite. */
+/* Gaussians with non-finite or senseless values: the image is as without them, and every gradient
+ * stays finite. */
 #include "expect.h"
 #include "library.h"
 #include "random_scene.h"
@@ -20,7 +20,7 @@ static double *parameter(const scene *s, int which, int *row) {
     return arrays[which];
 }
 
-/* The image of the others must not notice Gaussian i. */
+/* Gaussian i must not change the image of the others. */
 static int check_poisoned(const scene *s, int i, const frame *without, const char *what) {
     frame got;
     gradients g;

@@ -1,4 +1,4 @@
-/* Gradients of the rasterizer by finite differences, in double precision. */
+/* Gradients of the rasterizer against finite differences, in double precision. */
 #include "compare.h"
 #include "expect.h"
 #include "finite_difference.h"
@@ -11,9 +11,9 @@
 typedef struct gradient_case {
     const char *name;
     raster_scene_options options;
-    unsigned upstream;               /* BY_*; 0: GRAD_ALL */
+    unsigned upstream;               /* GRAD_*; 0: GRAD_ALL */
     void (*prepare)(scene *s);       /* changes the random scene; may be NULL */
-    void (*examine)(const scene *s); /* asserts that it is what its name says; may be NULL */
+    void (*examine)(const scene *s); /* asserts that the scene is what its name says; may be NULL */
 } gradient_case;
 
 /* ------------------------------------------------------- special scenes */
@@ -29,7 +29,7 @@ static void zero_quaternions(scene *s) {
     for (int i = 0; i < 8; i++) s->rotations[8 + i] = 0;
 }
 
-/* So small that the compensation stands at its floor and blur is all there is. */
+/* So small that the compensation is at its minimum, and only the blur remains. */
 static void points(scene *s) {
     for (int i = 0; i < 3 * s->gaussians; i++) s->scales[i] *= 0.01;
     for (int i = 0; i < s->gaussians; i++) s->opacities[i] = 0.9 + 0.05 * i / s->gaussians;
@@ -186,7 +186,7 @@ static const gradient_case cases[] = {
     {"stored values, antialias, small splats",
      {.seed = 57, STORED | ANTIALIAS, .size_min = 0.15, .size_max = 0.8}, 0, NULL, NULL},
     {"60 Gaussians", {.seed = 55, .gaussians = 60, SH(1), .size_max = 3}, 0, NULL, NULL},
-    /* Where none of the original's peculiarities is active, compat is exact as well. */
+    /* Where none of the original's quirks is active, compat is exact too. */
     {"compat", {.seed = 70, COMPAT, .spread = 0.9, .background_rows = 1}, 0, NULL, NULL},
     {"compat, projection", {.seed = 71, COMPAT, .spread = 0.9, SH(3), .projection = true}, 0,
      NULL, NULL},
@@ -220,7 +220,7 @@ static void gradient_is_derivative(void **state) {
     assert_int_equal(wrong, 0);
 }
 
-/* Too many for differences: the reference, which the cases above have proved. */
+/* Too many for differences: compare with the reference, which the cases above verify. */
 static void many_gaussians(void **state) {
     (void)state;
     const raster_scene_options o = {.seed = 56,
@@ -288,7 +288,7 @@ static void means2d_of_many_splats(void **state) {
     check_means2d(10, GSC_RASTER_GRAD2D_NDC);
 }
 
-/* A round splat beyond the image's corner: no pixels whose pulls cancel. */
+/* A round splat outside the image's corner: no pixels whose contributions cancel. */
 static void means2d_abs_of_one_side(void **state) {
     (void)state;
     const raster_scene_options o = {.seed = 61, .gaussians = 1, .spread = 0.1};

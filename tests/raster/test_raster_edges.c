@@ -1,5 +1,5 @@
-/* Scenes at the edge of sense: nothing to see, planes that cut, opacities at the
- * threshold, equal depths, half pixels, a camera inside a Gaussian. */
+/* Edge cases: nothing visible, near and far planes, opacities at the threshold, equal depths, half
+ * pixels, a camera inside a Gaussian. */
 #include "compare.h"
 #include "expect.h"
 #include "library.h"
@@ -108,7 +108,7 @@ static void faint_splats_end_at_the_threshold(void **state) {
             for (size_t p = 0; p < scene_pixels(&s); p++) assert_true(f.alpha[p] == 0);
             frame_free(&f);
         }
-        for (size_t i = 0; i < 3; i++) { /* drawn or not, by the last bit */
+        for (size_t i = 0; i < 3; i++) { /* visible or not, depending on the last bit */
             s.opacities[0] = near_it[i];
             library_expect_frame(context, &s, &f);
             assert_true(f.alpha[centre] == 0 || fabs(f.alpha[centre] - threshold) < 1e-6);
@@ -121,7 +121,7 @@ static void faint_splats_end_at_the_threshold(void **state) {
 
 /* ---------------------------------------------------------- places and orders */
 
-/* Where the light of one splat is centred, in pixel indices. */
+/* The centre of one splat's light, in pixel indices. */
 static void pixels_have_their_centres_at_one_half(void **state) {
     (void)state;
     for (size_t c = 0; c < 2; c++) {
@@ -203,7 +203,7 @@ static void planes_cut_at_their_depth(void **state) {
     }
 }
 
-/* The centre lies outside the image, its splat reaches in. */
+/* The centre lies outside the image, and the splat reaches into it. */
 static void footprints_reach_into_the_image(void **state) {
     (void)state;
     for (size_t c = 0; c < 2; c++) {
@@ -238,7 +238,7 @@ static void equal_depths_blend_in_index_order(void **state) {
         library_expect_frame(context, &s, &f);
         assert_agrees("equal depths", &s, &f);
         double T = 1, red = 0;
-        for (int pass = 0; pass < 2; pass++) { /* at the very centre alpha is the opacity */
+        for (int pass = 0; pass < 2; pass++) { /* at the exact centre alpha is the opacity */
             for (int i = 0; i < 300; i++) {
                 if ((i % 3 == 0) != (pass == 1)) continue;
                 red += T * s.opacities[i] * s.colors[3 * i];
@@ -262,7 +262,7 @@ static void a_camera_inside_a_gaussian_sees_no_nan(void **state) {
             .seed = 3, .sh_degree = 4, .gaussians = 20, .position = true};
         random_scene(&s, &options);
         memcpy(s.position, s.means, 3 * sizeof *s.position);
-        if (!given) { /* the camera's own centre, and no near plane that hides it */
+        if (!given) { /* at the camera's centre, without a near plane that hides it */
             free(s.position);
             s.position = NULL;
             s.near_plane = 1e-6f;

@@ -1,6 +1,6 @@
-/* The forward rasterizer against the reference, over all that the header offers, and
- * with itself: any number of threads and any size of the intersection buffer give the same
- * bits, any choice of outputs the same values. */
+/* The forward rasterizer against the reference, for all features, and against itself: any number of
+ * threads and any size of the intersection buffer give the same bits, and any choice of outputs the
+ * same values. */
 #include "compare.h"
 #include "expect.h"
 #include "library.h"
@@ -42,7 +42,7 @@ static bool same_ints(const int32_t *a, const int32_t *b, size_t count) {
     return !a || !b || memcmp(a, b, count * sizeof *a) == 0;
 }
 
-/* Bit for bit, what both hold. */
+/* Compares the arrays that both have, bit for bit. */
 static void assert_same(const scene *s, const frame *a, const frame *b) {
     size_t pixels = scene_pixels(s), splats = scene_splats(s);
     assert_true(same_reals(a->color, b->color, pixels * (size_t)s->channels));
@@ -111,7 +111,7 @@ static void bands_do_not_matter(void **state) {
     scene_free(&s);
 }
 
-/* Takes all outputs but the colour and one, which, away. */
+/* Drops all outputs but the colour and output `which`. */
 static void keep_only(frame *f, int which) {
     double **reals[] = {&f->alpha,      &f->depth,        &f->inv_depth,      &f->median_depth,
                         &f->means2d,    &f->depths,       &f->conics,         &f->opacities,
@@ -130,7 +130,7 @@ static void keep_only(frame *f, int which) {
     }
 }
 
-/* Loops for few outputs round differently from the one for all, by the last bit. */
+/* Loops for few outputs may round the last bit differently from the loop for all. */
 static void outputs_do_not_matter(void **state) {
     const named_scene *named = (const named_scene *)*state;
     const double last_bit = sizeof(gsc_real) == 8 ? 1e-14 : 2e-7;

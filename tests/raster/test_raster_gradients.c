@@ -1,5 +1,5 @@
-/* The rasterizer's gradients against the reference, over all that the header offers, and
- * with themselves for any number of threads. */
+/* The rasterizer's gradients against the reference, for all features, and against themselves for
+ * any number of threads. */
 #include "compare.h"
 #include "expect.h"
 #include "library.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Compat leaves the 1e-7 that its projection adds to w out of the gradient by view. */
+/* Compat's gradient with respect to the view ignores the 1e-7 that its projection adds to w. */
 #ifdef GSC_DOUBLE
 #define EXACT_EPSILON 1e-9
 #define COMPAT_EPSILON 1e-6
@@ -66,7 +66,7 @@ static void threads_do_not_matter(void **state) {
     scene_free(&s);
 }
 
-/* Pixel and NDC units of the same gradient differ by half the image's size. */
+/* The same gradient in pixel and in NDC units differs by half the image's size. */
 static void units_differ_by_half_the_image(void **state) {
     (void)state;
     const random_scene_options options = {.seed = 7};

@@ -66,7 +66,7 @@ static const field grads[] = {
 };
 enum { GRADS = sizeof grads / sizeof grads[0] };
 
-/* Every input given, which no caller can do, so that every gradient may be wanted. */
+/* Every input is set, which no caller can do, so that every gradient can be wanted. */
 static int reset(void **state) {
     const gsc_real *some = (const gsc_real *)view_memory;
     (void)state;
@@ -339,7 +339,7 @@ static void buffers_that_are_missing(void **state) {
     reset_buffers(state);
     theirs.intersections = NULL;
     expect_failure(check_buffers(), GSC_ERROR_INVALID_ARGUMENT, "f: intersections is missing");
-    needs.intersections = 0; /* nothing is in sight */
+    needs.intersections = 0; /* nothing is visible */
     expect_ok(check_buffers());
     assert_null(ours.intersections);
     reset_buffers(state);

@@ -1,4 +1,4 @@
-/* Frames with more pairs of a tile and a splat than 32 bits can count. */
+/* Frames with more intersections than 32 bits can count. */
 #include "views.h"
 
 #include "os/system.h"
@@ -24,7 +24,7 @@ static float *fill(int64_t count, int64_t period, const float *values) {
     return data;
 }
 
-/* n equal splats in front of the camera, so wide that each reaches every tile. */
+/* n equal splats in front of the camera, each large enough to reach every tile. */
 static void crowd_make(crowd *c, int64_t n) {
     static float view_matrix[16] = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1};
     static float intrinsics[4] = {2000, 2000, WIDTH / 2.0f, HEIGHT / 2.0f};
@@ -98,8 +98,8 @@ static void pairs_are_counted_in_64_bits(void **state) {
     gsc_context *context;
     expect_ok(gsc_context_create(&desc, &context));
     assert_counts(context, 66280);  /* below 2^31 */
-    assert_counts(context, 66281);  /* 2^31 and some */
-    assert_counts(context, 132561); /* 2^32 and some */
+    assert_counts(context, 66281);  /* a little above 2^31 */
+    assert_counts(context, 132561); /* a little above 2^32 */
     gsc_context_free(context);
 }
 

@@ -1,5 +1,5 @@
-/* A frame in one call, in buffers for as much as was expected of it; on the CPU, where the
- * two steps follow each other. */
+/* gsc_raster_project_blend: a frame in one step, in buffers of the expected size; on the CPU, which
+ * runs the two steps one after the other. */
 
 #include "expect.h"
 #include "raster_call.h"
@@ -15,7 +15,7 @@ static const raster_scene_options plain = {
 
 static gsc_context *context;
 static raster_call call; /* rasterized in two steps */
-static float *color;     /* what came of them */
+static float *color;     /* the image of those two steps */
 static size_t color_bytes;
 
 static int open_scene(const raster_scene_options *options) {
@@ -47,7 +47,7 @@ static void expect_image(void) {
     assert_true(tensors_guarded(&call.set));
 }
 
-/* Buffers and info for a frame of which so much is expected. */
+/* Buffers and info for a frame with these expected counts. */
 static gsc_raster_info expect_of_frame(int64_t visible, int64_t intersections) {
     GSC_INIT(gsc_raster_info, info);
     info.visible = visible;
@@ -144,7 +144,7 @@ static void several_cameras(void **unused) {
     assert_int_equal(info.intersections_bytes, call.info.intersections_bytes);
 }
 
-/* What becomes of a saved state serves backward as buffers do. */
+/* A taken saved state serves backward like buffers. */
 static void a_state_that_is_taken_has_a_backward(void **unused) {
     gsc_context_desc desc;
     gsc_context *lent = NULL;

@@ -1,5 +1,5 @@
-/* Where the compat convention's gradients are not the derivatives of its image: each of
- * the original's peculiarities, alone and by its own formula, in double precision. */
+/* Where the compat convention's gradients differ from the derivatives of its image: each quirk of
+ * the original, separately and by its formula, in double precision. */
 #include "expect.h"
 #include "finite_difference.h"
 #include "library.h"
@@ -60,7 +60,7 @@ static void clamped_alpha_passes(void **state) {
     scene_free(&s);
 }
 
-/* A splat to the right of the frustum, clamped along x, before an unturned camera. */
+/* A splat to the right of the frustum, clamped along x, in front of an unrotated camera. */
 static void make_clamped(scene *s, bool compat, double *limit) {
     const raster_scene_options o = {.seed = 2,
                                     .gaussians = 1,
@@ -77,9 +77,9 @@ static void make_clamped(scene *s, bool compat, double *limit) {
     }
 }
 
-/* q2: z's part through a clamped ratio is twice what it is: besides the derivative of
- * f / z there is that of the ratio, as if it still depended on z.  The entry (x, z) of the
- * view alone moves the Jacobian's row, since the mean goes through the projection. */
+/* q2: z's contribution through a clamped ratio is doubled: to the derivative of f / z it adds that
+ * of the ratio, as if the ratio still depended on z.  Only the entry (x, z) of the view moves the
+ * Jacobian's row, since the mean passes through the projection. */
 static void clamped_ratio_counts_twice(void **state) {
     (void)state;
     scene s;
@@ -107,8 +107,8 @@ static void clamped_ratio_counts_twice(void **state) {
     scene_free(&s);
 }
 
-/* The same term by itself: the Jacobian's entry f x / z^2 has the derivative f r / z^2 by
- * z where r = x / z is clamped, and 2 f x / z^3, which the original takes, is 2 f r / z^2. */
+/* The same term separately: where r = x / z is clamped, the Jacobian's entry f x / z^2 has the
+ * derivative f r / z^2 with respect to z; the original uses 2 f x / z^3, which is 2 f r / z^2. */
 static void clamped_term_is_double(void **state) {
     (void)state;
     const gsc__camera exact = {.rotation = {{1, 0, 0}, {0, 1, 0}, {0, 0, 1}}, .fx = 700, .fy = 700};
@@ -128,7 +128,7 @@ static void clamped_term_is_double(void **state) {
     assert_true(by_exact[0] == 0 && by_compat[0] == 0);
 }
 
-/* q3: the gradient by the scales lacks the scale modifier's factor. */
+/* q3: the gradient with respect to the scales lacks the factor of the scale modifier. */
 static void scales_lack_modifier(void **state) {
     (void)state;
     const raster_scene_options o = {.seed = 3,
@@ -166,8 +166,8 @@ static void make_axial(scene *s, uint32_t flags) {
     s->opacities[0] = 0.9;
 }
 
-/* Gradient by a, b (both entries), c of the compensation, in units of the gradient by
- * opacity: with antialiasing minus without, at the same opacity in the image. */
+/* Gradient of the compensation with respect to a, b (both entries) and c, in units of the gradient
+ * of the opacity: with antialiasing minus without, at the same opacity in the image. */
 static void compensation_gradient(uint32_t flags, double out[3]) {
     scene s;
     gradients with, without;
@@ -195,8 +195,8 @@ static void compensation_gradient(uint32_t flags, double out[3]) {
     scene_free(&s);
 }
 
-/* q4: the compensation is differentiated at the covariance blurred once more: for
- * (a, b, c) = (0.5, 0.2, 0.8) by (0.161, -0.090, 0.094), not (0.299, -0.208, 0.143). */
+/* q4: the compensation is differentiated at a covariance that is blurred once more: for (a, b, c) =
+ * (0.5, 0.2, 0.8) the gradient is (0.161, -0.090, 0.094), not (0.299, -0.208, 0.143). */
 static void compensation_is_blurred_twice(void **state) {
     (void)state;
     const double exact[3] = {0.2987, -0.2078, 0.1429}, original[3] = {0.1609, -0.0896, 0.0937};
@@ -207,7 +207,7 @@ static void compensation_is_blurred_twice(void **state) {
     for (int k = 0; k < 3; k++) assert_true(fabs(got[k] - original[k]) < 1e-4);
 }
 
-/* At the floor of the compensation both conventions stop. */
+/* At the minimum of the compensation both conventions have no gradient. */
 static void compensation_stops_at_floor(void **state) {
     (void)state;
     const gsc__camera camera = {.compat = true, .antialias = true, .blur = 0.3};

@@ -1,4 +1,5 @@
-/* Backward on buffers that were moved, belong to another call, are unfinished or inconsistent. */
+/* Backward on buffers that were moved, belong to another call, or are unfinished or
+ * inconsistent. */
 #include "state_fixture.h"
 
 /* --------------------------------------------------------------- other state */

@@ -1,4 +1,4 @@
-/* The rasterizer's tensors: what is refused, and why. */
+/* The rasterizer's tensors: what it rejects, and why. */
 
 #include "raster_args_fixture.h"
 
@@ -96,7 +96,7 @@ static void matrices_may_be_transposed(void **state) {
     views[VIEW_].strides[0] = 32;
     expect(GSC_ERROR_LAYOUT, "rasterize: view has strides [32, 1, 4], expected dense "
                              "matrices, by rows or by columns");
-    views[VIEW_].shape[0] = views[PROJECTION].shape[0] = 1; /* where it means nothing */
+    views[VIEW_].shape[0] = views[PROJECTION].shape[0] = 1; /* where it has no effect */
     drop(POSITION);
     drop(BACKGROUND);
     drop(WEIGHTS);

@@ -1,5 +1,5 @@
-/* A training step is the four calls that it stands for: forward, image loss, backward and
- * Adam with the mask radii > 0. */
+/* A training step equals the four calls that it combines: forward, image loss, backward, and Adam
+ * with the mask radii > 0. */
 #include "expect.h"
 #include "library.h"
 #include "math/real.h"
@@ -105,7 +105,7 @@ static void assert_sides_same(const side *one, const side *four, const gsc_raste
     assert_true(tensors_guarded(&one->set));
 }
 
-/* That a case tests what it is for: parameters of visible rows change, others do not. */
+/* Checks the case itself: parameters of visible rows change, others do not. */
 static void assert_moved(const train_case *c, const side *before, const side *after) {
     const int32_t *radii = after->outputs.radii->data;
     size_t moved = 0, kept = 0;
@@ -152,7 +152,8 @@ static void assert_same_step(const side *got, const side *wanted) {
     }
 }
 
-/* Threads, what the caller does not ask for and the form of the radii make no difference. */
+/* Neither the number of threads, outputs that are not wanted, nor the shape of the radii makes a
+ * difference. */
 static void outputs_do_not_matter(void **state) {
     const train_case *c = &cases[8];
     gsc_context *context = library_context(2), *seven = library_context(7);
@@ -189,7 +190,7 @@ static void outputs_do_not_matter(void **state) {
     gsc_context_free(context);
 }
 
-/* Gaussians fitted to an image of others: the loss falls. */
+/* Gaussians are fitted to an image of other Gaussians: the loss falls. */
 static void training_converges(void **state) {
     const train_case *c = &cases[0];
     gsc_context *context = library_context(2);
@@ -225,7 +226,7 @@ static void training_converges(void **state) {
     gsc_context_free(context);
 }
 
-/* What does not suffice changes nothing but says what would. */
+/* A buffer that is too small changes nothing, and the error names the size needed. */
 static void small_buffers(void **state) {
     const train_case *c = &cases[9];
     gsc_context *context = library_context(2);

@@ -1,4 +1,4 @@
-/* setenv and unsetenv, also where the system has them by another name. */
+/* setenv and unsetenv, also on systems that name them differently. */
 #ifndef TESTS_ENVIRONMENT_H
 #define TESTS_ENVIRONMENT_H
 

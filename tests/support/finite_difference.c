@@ -10,9 +10,9 @@
 #include <string.h>
 
 #define TOLERANCE 1e-6
-#define ELEMENTS_MAX 256 /* more of them are tried along random directions */
+#define ELEMENTS_MAX 256 /* tensors with more elements are tested along random directions */
 #define DIRECTIONS 12
-#define STEPS 8 /* lengths, each a quarter of the one before */
+#define STEPS 8 /* step lengths, each a quarter of the one before */
 
 /* What moves: values + t direction, or all cameras' rigid motion by a screw. */
 typedef struct motion {
@@ -36,7 +36,7 @@ static void probe_frame(const probe *p, frame *f) {
     exit(EXIT_FAILURE);
 }
 
-/* Weights that name a pixel, so that their sum names a splat's set of pixels. */
+/* Weights that identify a pixel, so that their sum identifies a set of pixels. */
 static void probe_open(probe *p, gsc_context *context, scene *s, const gradients *upstream) {
     uint64_t random = 99;
     *p = (probe){.context = context, .s = s, .upstream = upstream};
@@ -73,7 +73,7 @@ static double weighted(const double *weights, const double *a, const double *b, 
     return sum;
 }
 
-/* Loss at t minus loss at -t; false if a splat covers other pixels there. */
+/* Loss at t minus loss at -t; false if a splat covers different pixels there. */
 static bool loss_change(const probe *p, const motion *m, double t, const double *origin,
                         double *change) {
     const gradients *up = p->upstream;
@@ -97,9 +97,9 @@ static bool loss_change(const probe *p, const motion *m, double t, const double 
     return same;
 }
 
-/* The derivative at t = 0 by a rule of fourth order.  Shorter steps are tried while a
- * step crosses a threshold, which shows in the pixels covered, or a kink (a clamp), which
- * shows in a result unlike expected (NaN: not known). */
+/* The derivative at t = 0 by a fourth-order rule.  A step is shortened while it crosses a
+ * threshold, which changes the pixels covered, or a kink (a clamp), which makes the result differ
+ * from expected (NaN: unknown). */
 static double derivative(const probe *p, const motion *m, double step, double expected,
                          double scale) {
     size_t count = m->options ? 16 * (size_t)p->s->cameras : m->count;
@@ -113,7 +113,7 @@ static double derivative(const probe *p, const motion *m, double step, double ex
         double before = result, margin = TOLERANCE / 10 * (fabs(expected) + scale / 100);
         result = (8 * near_change - far_change) / (12 * step);
         if (isnan(expected) || fabs(result - expected) <= margin) break;
-        if (fabs(result - before) <= margin) break; /* settled on something else */
+        if (fabs(result - before) <= margin) break; /* converged to another value */
     }
     memcpy(values, origin, count * sizeof *origin);
     if (m->options) raster_scene_project(p->s, m->options);
@@ -150,7 +150,7 @@ static void try_elements(const probe *p, const parameter *q, trial *t) {
     double scale = largest(q->gradient, q->count), one = 1;
     for (size_t i = 0; i < q->count; i++) {
         t->got[i] = q->gradient[i];
-        if (is_zero_quaternion(p->s, q, i)) continue; /* no derivative: zero is expected */
+        if (is_zero_quaternion(p->s, q, i)) continue; /* no derivative: expect zero */
         const motion m = {.values = q->values + i, .direction = &one, .count = 1};
         t->wanted[i] = derivative(p, &m, q->step, q->gradient[i], scale);
     }
@@ -178,7 +178,7 @@ static void try_directions(const probe *p, const parameter *q, trial *t) {
     free(direction);
 }
 
-/* Beside a projection the view is a rigid motion, which moves both. */
+/* With a projection, the view moves rigidly and moves the projection too. */
 static void try_screws(const probe *p, const parameter *q, const raster_scene_options *options,
                        trial *t) {
     size_t cameras = (size_t)p->s->cameras;
@@ -261,7 +261,7 @@ int differences_check(const char *title, gsc_context *context, scene *s,
     wanted.grad_depth = g->grad_depth;
     wanted.grad_inv_depth = g->grad_inv_depth;
     reference_backward(s, &wanted);
-    /* The reference has the view's gradient go through clip too, with its 1e-7 in w. */
+    /* In the reference the view's gradient also passes through clip space, with 1e-7 added to w. */
     bool grad_clip = (s->flags & GSC_RASTER_COMPAT_3DGS) != 0 && s->projection;
     int wrong = compare_gradients(title, s, g, &wanted, grad_clip ? 1e-7 : LIBRARY_EPSILON);
     wanted.grad_color = wanted.grad_alpha = wanted.grad_depth = wanted.grad_inv_depth = NULL;

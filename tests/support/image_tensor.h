@@ -1,4 +1,4 @@
-/* Images as tensors of every layout that a caller may bring, and contexts for tests. */
+/* Images as tensors in every layout that a caller may pass, and contexts for tests. */
 #ifndef TESTS_IMAGE_TENSOR_H
 #define TESTS_IMAGE_TENSOR_H
 
@@ -25,19 +25,19 @@ typedef struct image_tensor {
 
 size_t image_elements(const int shape[4]);
 
-/* Every element that the layout does not reach, and without values every element, is
- * NaN.  values: dense [B, C, H, W]; of an expanded image the first plane counts. */
+/* Elements outside the layout are NaN; so are all elements if values is NULL.  values: dense [B, C,
+ * H, W]; an expanded image takes its first plane. */
 void image_tensor_make(image_tensor *t, int layout, const int shape[4], const double *values);
 /* A uint8 image. */
 void image_tensor_make_bytes(image_tensor *t, int layout, const int shape[4],
                              const uint8_t *values);
-/* Copies back to dense.  False, with a message on stderr, if an element was left out or
- * one was written that is not the image's. */
+/* Copies back to dense.  False, with a message on stderr, if an element of the image was not
+ * written or one outside it was. */
 bool image_tensor_read(const image_tensor *t, double *values);
 void image_tensor_free(image_tensor *t);
 
-/* True if the largest difference is at most the tolerance of the largest value wanted;
- * else a message on stderr. */
+/* True if the largest difference is at most tolerance times the largest wanted value; otherwise
+ * false, with a message on stderr. */
 bool values_close(const char *what, const double *got, const double *wanted, size_t count,
                   double tolerance);
 
@@ -47,11 +47,11 @@ double image_random(void);
 double *image_random_values(size_t count, double low, double high);
 double *image_zeros(size_t count);
 
-/* Bytes of memory that calls on the context may still get before they get none. */
+/* Bytes that calls on the context may still allocate before allocation fails. */
 extern size_t image_memory_left;
-/* A CPU context whose memory comes from an allocator that counts, or not. */
+/* A CPU context; if counted, its allocator uses up image_memory_left. */
 gsc_context *image_context(int threads, bool counted);
-/* Set-up and tear-down: *state is such a context with two threads, not counted. */
+/* Set-up and tear-down: *state is such a context, with two threads and not counted. */
 int image_open_context(void **state);
 int image_close_context(void **state);
 

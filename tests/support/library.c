@@ -64,7 +64,7 @@ static shapes shapes_of(const scene *s, const library_options *options) {
     return d;
 }
 
-/* sh [N, K, 3] cut into the first coefficient and the rest, or put together again. */
+/* Splits sh [N, K, 3] into the first coefficient and the rest, or joins them again. */
 static void cut_sh(const scene *s, double *sh, double *dc, double *rest, bool join) {
     size_t row = (size_t)s->sh_coefficients * 3;
     for (size_t i = 0; i < (size_t)s->gaussians; i++) {
@@ -340,7 +340,7 @@ static void mute(const scene *s, gradients *g, size_t pixel) {
     if (g->grad_inv_depth) g->grad_inv_depth[pixel] = 0;
 }
 
-/* One sample more or less changes alpha or depth by much more than rounding does. */
+/* One sample more or less changes alpha or depth far more than rounding does. */
 int library_mute_flips(gsc_context *context, const scene *s, gradients *g) {
     size_t pixels = scene_pixels(s);
     frame got = {.color = reals_alloc(pixels * (size_t)s->channels)};

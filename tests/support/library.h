@@ -1,5 +1,5 @@
-/* Runs the library on a scene: doubles become tensors of its own type, outputs are
- * poisoned before the call, and memory behind each of them is checked after it. */
+/* Runs the library on a scene: doubles become tensors of the library's type, outputs are poisoned
+ * before the call, and the memory behind each output is checked after it. */
 #ifndef TESTS_LIBRARY_H
 #define TESTS_LIBRARY_H
 
@@ -21,11 +21,11 @@ typedef struct library_options {
 /* A CPU context; ends the program if there is none.  threads 0: the default. */
 gsc_context *library_context(int threads);
 
-/* Forward into every array that f holds.  info (NULL: not wanted) is filled in with
- * two_steps.  On failure nothing is read back. */
+/* Forward into every array of f.  With two_steps, fills in info, which may be NULL.  On failure f
+ * stays unchanged. */
 gsc_status library_forward(gsc_context *context, const scene *s, const library_options *options,
                            frame *f, gsc_raster_info *info);
-/* Forward, then backward into every array that g holds, from its upstream gradients. */
+/* Forward, then backward into every array of g, from its upstream gradients. */
 gsc_status library_backward(gsc_context *context, const scene *s, const library_options *options,
                             gradients *g);
 
@@ -34,7 +34,7 @@ gsc_status library_backward(gsc_context *context, const scene *s, const library_
 void library_expect_frame(gsc_context *context, const scene *s, frame *f);
 void library_expect_gradients(gsc_context *context, const scene *s, gradients *g);
 
-/* Tensors and descriptors of one call, for tests that make it themselves: outputs and
+/* Tensors and descriptors of one call, for tests that call the library themselves: outputs and
  * gradients are poisoned, upstream gradients copied. */
 void library_args(const scene *s, const library_options *options, tensors *set,
                   gsc_raster_args *args);
@@ -43,13 +43,13 @@ void library_outputs(const scene *s, const library_options *options, tensors *se
 void library_grads(const scene *s, const library_options *options, tensors *set, const gradients *g,
                    gsc_raster_grads *grads);
 
-/* Zeroes the upstream gradients of pixels where a threshold decides otherwise in the
- * library's rounding than in the reference's: there the gradients differ by right.
- * Returns their number. */
+/* Zeroes the upstream gradients of pixels where a threshold falls differently in the library's
+ * rounding than in the reference's, since their gradients differ legitimately.  Returns their
+ * number. */
 int library_mute_flips(gsc_context *context, const scene *s, gradients *g);
 
-/* The scene with every value rounded as the library's type stores it, so that the
- * reference sees the same numbers. */
+/* Rounds every value of the scene to the library's type, so that the reference sees the same
+ * numbers. */
 void library_round(scene *s);
 
 #endif

@@ -1,4 +1,4 @@
-/* A framework that lends its memory, for tests: it counts its tensors. */
+/* A mock of a framework whose memory the library uses; it counts its tensors. */
 #ifndef GSC_TESTS_MOCK_FRAMEWORK_H
 #define GSC_TESTS_MOCK_FRAMEWORK_H
 
@@ -12,11 +12,11 @@
 enum { FRAMEWORK_OFFSET = 256 }; /* of every tensor's data, as byte_offset */
 
 static struct {
-    int tensors; /* that nobody deleted yet */
+    int tensors; /* not deleted yet */
     int made;
-    int fail_from; /* the tensor from which on there is no memory; 0: there always is */
-    int misalign;  /* bytes by which data are off */
-    int fill;      /* what new memory holds */
+    int fail_from; /* the first tensor that fails for lack of memory, with all later ones; 0: none fails */
+    int misalign; /* bytes by which the data is misaligned */
+    int fill;     /* what new memory holds */
     DLDevice device;
     int errors; /* calls of set_error */
 } framework;
@@ -65,7 +65,7 @@ static inline int framework_allocate(DLTensor *prototype, DLManagedTensorVersion
     return 0;
 }
 
-/* Where a buffer in a tensor begins. */
+/* The first byte of a tensor's buffer. */
 static inline char *framework_data(const DLManagedTensorVersioned *managed) {
     return (char *)managed->dl_tensor.data + managed->dl_tensor.byte_offset;
 }

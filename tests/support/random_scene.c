@@ -39,7 +39,7 @@ static double *matrix_element(const scene *s, double *matrices, int camera, int 
     return matrices + 16 * camera + (by_rows ? 4 * row + column : 4 * column + row);
 }
 
-/* World to clip of a pinhole [fx fy cx cy] in pixels. */
+/* World-to-clip matrix of a pinhole camera [fx fy cx cy] in pixels. */
 static void set_projection(const scene *s, int camera, const double k[4]) {
     double pinhole[4][4] = {{2 * k[0] / s->width, 0, 2 * k[2] / s->width - 1, 0},
                             {0, 2 * k[1] / s->height, 2 * k[3] / s->height - 1, 0},

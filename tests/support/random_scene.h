@@ -1,5 +1,5 @@
-/* Seeded random scenes: a cloud around the origin, some of it behind the cameras, beyond
- * the image's edges, too faint to see or almost opaque. */
+/* Seeded random scenes: a cloud around the origin, partly behind the cameras, outside the image,
+ * too faint to see or almost opaque. */
 #ifndef TESTS_RANDOM_SCENE_H
 #define TESTS_RANDOM_SCENE_H
 
@@ -12,7 +12,7 @@ typedef struct random_source {
 double random_uniform(random_source *r, double low, double high);
 double random_normal(random_source *r);
 
-/* Zero means: a plain one. */
+/* Zero in a field means the plain default. */
 typedef struct random_scene_options {
     int width, height; /* 0: 70 x 50 */
     int gaussians;     /* 0: 200, negative: none */
@@ -24,13 +24,13 @@ typedef struct random_scene_options {
     bool sh_split;
     bool covariances;
     bool projection; /* instead of intrinsics */
-    bool off_centre; /* principal point away from the middle */
-    bool position;   /* camera centres are given */
+    bool off_centre; /* principal point off the image's centre */
+    bool position;   /* pass the camera positions */
     bool color_per_camera;
     int background; /* 0: none, 1: one for all, 2: one per camera */
     bool pixel_weights;
     float scale_modifier, near_plane, far_plane, radius_clip, blur, median_default;
-    double distance;  /* of the cameras from the origin; 0: 3 */
+    double distance;  /* cameras to origin; 0: 3 */
     double deviation; /* largest of a Gaussian; 0: 0.5 */
     uint64_t seed;
 } random_scene_options;

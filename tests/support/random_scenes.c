@@ -1,4 +1,4 @@
-/* One scene for each thing that the rasterizer offers, and sizes that are awkward. */
+/* One scene for each feature of the rasterizer, and awkward sizes. */
 #include "random_scene.h"
 
 #define COMPAT GSC_RASTER_COMPAT_3DGS

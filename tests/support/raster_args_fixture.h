@@ -13,7 +13,7 @@ static const gsc__backend any_backend = {.max_side = GSC__MAX_SIDE};
 static gsc_context any_context = {.backend = &any_backend, .device = {kDLCPU, 0}};
 static const gsc__call cpu = {.function = "rasterize", .context = &any_context};
 
-/* Every tensor that the arguments may have; use() gives it to them. */
+/* Every tensor of the arguments; use() sets it. */
 enum {
     VIEW_,
     PROJECTION,
@@ -68,7 +68,7 @@ static inline void drop(int field) {
     memcpy((char *)&args + fields[field].offset, &none, sizeof none);
 }
 
-/* Valid arguments: intrinsics, scales and rotations, colors, and all that is optional. */
+/* Valid arguments: intrinsics, scales and rotations, colors, and everything optional. */
 static inline int reset(void **state) {
     (void)state;
     memset(&args, 0, sizeof args);
@@ -82,7 +82,7 @@ static inline int reset(void **state) {
     return 0;
 }
 
-/* Gives a field, and takes away what it excludes. */
+/* Sets a field and clears those that it excludes. */
 static inline void switch_to(int field) {
     use(field);
     if (field == PROJECTION) {

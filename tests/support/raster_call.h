@@ -11,12 +11,12 @@
 typedef struct raster_call {
     gsc_context *context;
     scene s;
-    gradients g; /* what is wanted, and upstream */
+    gradients g; /* the gradients to compute, and upstream ones */
     frame f;
     tensors set;
     gsc_raster_args args;
     gsc_raster_outputs outputs;
-    gsc_raster_buffers buffers; /* scratch is the context's */
+    gsc_raster_buffers buffers; /* the context allocates scratch */
     gsc_raster_info info;
     gsc_raster_grads grads;
 } raster_call;
@@ -26,11 +26,11 @@ void raster_call_open(raster_call *call, gsc_context *context, const raster_scen
                       void (*change)(scene *s));
 void raster_call_close(raster_call *call);
 
-/* The scene's own tensors anew, after its arrays changed. */
+/* Makes the tensors again, after the scene's arrays changed, and runs forward. */
 void raster_call_forward(raster_call *call);
 
-/* Field i of grads in the order of the header, or NULL where it is not wanted, and the
- * number of its elements. */
+/* Field i of grads in the order of the header, NULL if it is not wanted; its name; the number of
+ * elements of a gradient. */
 const DLTensor **raster_call_grad(gsc_raster_grads *grads, int i);
 const char *raster_call_grad_name(int i);
 size_t raster_call_count(const DLTensor *grad);
@@ -39,15 +39,15 @@ size_t raster_call_count(const DLTensor *grad);
 void raster_call_fill(const gsc_raster_grads *grads, double value);
 /* Fills with NaN, then runs backward. */
 gsc_status raster_call_backward(raster_call *call);
-/* The same, and fails the test unless it succeeds and writes within its buffers. */
+/* The same; fails the test unless it succeeds and writes within its buffers. */
 void raster_call_expect_backward(raster_call *call);
 /* The elements of a float32 gradient, and a copy of them; to be freed. */
 float *raster_call_values(const DLTensor *grad);
 float *raster_call_copy(const DLTensor *grad);
-/* Of all bits of all gradients. */
+/* A hash of all bits of all gradients. */
 uint64_t raster_call_hash(const gsc_raster_grads *grads);
 
-/* The grad cut to so many bytes, its shape in *shape. */
+/* The byte tensor cut to size bytes; *shape holds its shape. */
 DLTensor raster_call_cut(const DLTensor *bytes, size_t size, int64_t *shape);
 
 #endif

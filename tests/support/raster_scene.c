@@ -162,14 +162,14 @@ static void make_geometry(scene *s, const raster_scene_options *o, uint64_t *ran
         double *q = s->rotations + 4 * i;
         fill(q, 4, random, -1, 1);
         for (int j = 0; j < 4; j++) norm += q[j] * q[j];
-        /* Raw quaternions shape the compat covariance: near unit length there. */
+        /* The compat covariance depends on the quaternion's length: keep it near 1 there. */
         double length = raster_random(random, 0.97, 1.03);
         if (!(s->flags & GSC_RASTER_COMPAT_3DGS)) length = raster_random(random, 0.5, 2);
         for (int j = 0; j < 4; j++) q[j] *= length / sqrt(norm);
     }
 }
 
-/* R diag(scales^2) R^T in place of scales and rotations. */
+/* Replaces scales and rotations by R diag(scales^2) R^T. */
 static void make_covariances(scene *s) {
     size_t n = (size_t)s->gaussians;
     s->covariances = reals_alloc(6 * n);

@@ -1,10 +1,10 @@
-/* Random scenes for tests of the rasterizer: small, all features by options. */
+/* Small random scenes for tests of the rasterizer, with options for every feature. */
 #ifndef TESTS_RASTER_SCENE_H
 #define TESTS_RASTER_SCENE_H
 
 #include "scene.h"
 
-/* Zero in a field means the default that is named. */
+/* Zero in a field means the default in its comment. */
 typedef struct raster_scene_options {
     uint64_t seed;
     uint32_t flags;                 /* GSC_RASTER_* */
@@ -15,7 +15,7 @@ typedef struct raster_scene_options {
     int sh_coefficients, sh_degree; /* 0: colours instead */
     bool sh_split, colors_per_camera, covariances;
     bool projection;                 /* instead of intrinsics */
-    bool position;                   /* given, and not the view's centre */
+    bool position;                   /* pass a position that differs from the view's centre */
     int background_rows;             /* 0: no background */
     float scale_modifier, blur;      /* as in gsc_raster_args */
     double off_centre;               /* principal point, fraction of the size */
@@ -25,7 +25,8 @@ typedef struct raster_scene_options {
     double depth_min, depth_max;     /* 2 and 6 */
 } raster_scene_options;
 
-/* Harmonics in options: the degree in use, with as many coefficients or those of a higher one. */
+/* Spherical harmonics of the degree in use, stored with the coefficients of that or a higher
+ * degree. */
 #define SH_STORED(degree, stored) \
     .sh_degree = degree, .sh_coefficients = (stored + 1) * (stored + 1)
 #define SH(degree) SH_STORED(degree, degree)
@@ -35,8 +36,8 @@ void raster_scene_make(scene *s, const raster_scene_options *options);
 /* Rebuilds the projections [C, 4, 4] from the views and the pinhole of the options. */
 void raster_scene_project(scene *s, const raster_scene_options *options);
 
-/* A view [4, 4] after the rigid motion by a screw (rotation vector, translation), and the
- * derivative of that by the screw's length, at zero. */
+/* A view [4, 4] after a rigid motion by a screw (rotation vector, translation), and its derivative
+ * with respect to the screw's length, at zero. */
 void raster_scene_move_view(const scene *s, const double screw[6], const double *view,
                             double *moved);
 void raster_scene_view_slope(const scene *s, const double screw[6], const double *view,

@@ -20,19 +20,19 @@ typedef struct tensors {
     tensor items[TENSORS_MAX];
 } tensors;
 
-/* Each returns NULL for values NULL, else a tensor of the set.  A leading dimension of
- * -1 in shape is left out. */
+/* Each returns a tensor of the set, or NULL if values is NULL.  A leading -1 in shape is
+ * dropped. */
 const DLTensor *tensors_input(tensors *set, const double *values, int ndim, const int64_t *shape);
-/* NaN, or the lowest integer, in every element, and a guard behind the last. */
+/* Every element is NaN or the lowest integer, and a guard follows the last one. */
 const DLTensor *tensors_output(tensors *set, const double *values, int ndim, const int64_t *shape);
 const DLTensor *tensors_output_ints(tensors *set, const int32_t *values, int ndim,
                                     const int64_t *shape);
-/* Bytes, 256-byte aligned, filled with 0xA5, guarded. */
+/* Bytes, aligned to 256, filled with 0xA5 and followed by a guard. */
 const DLTensor *tensors_bytes(tensors *set, size_t bytes);
-/* Copies back; nothing for NULL. */
+/* Copies back; does nothing for NULL. */
 void tensors_read(const DLTensor *view, double *values);
 void tensors_read_ints(const DLTensor *view, int32_t *values);
-/* False, with a message on stderr, if a guard was written over. */
+/* False, with a message on stderr, if a guard was overwritten. */
 bool tensors_guarded(const tensors *set);
 void tensors_free(tensors *set);
 

@@ -91,7 +91,7 @@ static void must(gsc_status status) {
     if (status != GSC_OK) fail_msg("%s", gsc_last_error());
 }
 
-/* [1, channels, H, W] of the colour, as gsc_image_loss wants it. */
+/* The colour as [1, channels, H, W], for gsc_image_loss. */
 static DLTensor planes_of(const DLTensor *color, bool pixel_last, int64_t shape[4],
                           int64_t strides[4]) {
     const int64_t *d = color->shape;
@@ -111,7 +111,7 @@ static DLTensor planes_of(const DLTensor *color, bool pixel_last, int64_t shape[
     return planes;
 }
 
-/* Without the dimension of the cameras, which Adam knows nothing of. */
+/* Without the camera dimension, which Adam does not have. */
 static DLTensor by_gaussian(const DLTensor *whole, int k) {
     DLTensor view = *whole;
     if (k != GSC_PARAMETER_COLORS - 1) return view;
@@ -171,7 +171,7 @@ void train_four_calls(gsc_context *context, const train_case *c, side *s) {
 
 /* ---------------------------------------------------------------- the one call */
 
-/* The gradients of what has no group, and those by positions if they are wanted. */
+/* The gradients of parameters without a group, and of the image positions if wanted. */
 static gsc_raster_grads other_grads(const train_case *c, const side *s) {
     gsc_raster_grads grads = s->grads;
     const DLTensor **const all[PARAMETERS] = {&grads.means,     &grads.opacities,   &grads.scales,

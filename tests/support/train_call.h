@@ -1,4 +1,4 @@
-/* A training step on a random scene, as one call and as the four that it stands for. */
+/* A training step on a random scene: as one call, and as the four calls that it combines. */
 #ifndef TESTS_TRAIN_CALL_H
 #define TESTS_TRAIN_CALL_H
 
@@ -11,21 +11,21 @@ typedef struct train_case {
     const char *name;
     raster_scene_options scene;
     uint32_t flags;       /* GSC_TRAIN_* */
-    uint32_t not_trained; /* bits of parameters: their gradients are asked for instead */
+    uint32_t not_trained; /* bits of parameters whose gradients are computed instead */
     float weight_decay;
     int32_t step;
-    bool bytes, mask, statistics; /* of the target; a mask; gradients by the image positions */
-    bool bands;                   /* an intersection buffer for the fullest tile only */
+    bool bytes, mask, statistics; /* byte target; mask; gradients of the image positions */
+    bool bands;                   /* an intersection buffer that holds the fullest tile only */
 } train_case;
 
-/* Everything of one of the two ways. */
+/* The data of one of the two ways. */
 typedef struct side {
     tensors set;
     gsc_raster_args args;
     gsc_raster_outputs outputs;
     gsc_raster_grads grads;
     gsc_image_loss_args loss;
-    DLTensor bytes; /* the target, perhaps */
+    DLTensor bytes; /* the target, if it is bytes */
     const DLTensor *parameters[PARAMETERS], *moments[PARAMETERS][2];
     frame f;
     gradients g;
@@ -33,7 +33,7 @@ typedef struct side {
 
 size_t train_count(const DLTensor *tensor);
 
-/* Parameters, moments, target and outputs of one way of doing it. */
+/* Makes the parameters, moments, target and outputs of one way. */
 void side_open(side *s, const train_case *c, const scene *input);
 void side_close(side *s);
 
@@ -45,11 +45,11 @@ typedef struct train_call {
     gsc_raster_grads grads;
 } train_call;
 
-/* The four calls; end the test if one fails. */
+/* The four calls; the test fails if one fails. */
 void train_four_calls(gsc_context *context, const train_case *c, side *s);
 
 void train_call_make(train_call *call, const train_case *c, side *s);
-/* Every buffer our own, the intersections for the fullest tile alone. */
+/* Allocates every buffer, the intersections for the fullest tile only. */
 void train_call_own_buffers(gsc_context *context, train_call *call, side *s);
 
 #endif

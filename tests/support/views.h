@@ -10,7 +10,7 @@
 
 #define REAL_NAME (GSC_REAL_BITS == 64 ? "float64" : "float32")
 
-/* Enough aligned memory for every view of the tests; they all may share it. */
+/* Aligned memory that is large enough for any view of the tests; views share it. */
 static _Alignas(256) unsigned char view_memory[1 << 16];
 
 typedef struct view {

@@ -1,5 +1,5 @@
-/* POSIX's way to open libraries, as far as the tests use it, by Windows' means: a path is UTF-8,
- * and what the library needs is searched as Python's ctypes does. */
+/* The part of dlfcn.h that the tests use, implemented for Windows: paths are UTF-8, and
+ * dependencies are searched as Python's ctypes does. */
 #ifndef TESTS_HOSTS_DLFCN_H
 #define TESTS_HOSTS_DLFCN_H
 
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <windows.h>
 
-enum { RTLD_NOW = 0, RTLD_LOCAL = 0, RTLD_GLOBAL = 0 }; /* names never meet */
+enum { RTLD_NOW = 0, RTLD_LOCAL = 0, RTLD_GLOBAL = 0 }; /* there are no global names */
 
 /* The full path in UTF-16. */
 static inline const wchar_t *full_path(const char *path, wchar_t full[MAX_PATH]) {
