@@ -17,7 +17,7 @@ from support import ROOT  # noqa: E402
 
 @pytest.fixture(scope="session")
 def library():
-    """Path of the shared library: $GSPLAT_C_LIBRARY, else that of build/."""
+    """Path of the shared library: $GSPLAT_C_LIBRARY, or the one in build/."""
     path = pathlib.Path(os.environ.get("GSPLAT_C_LIBRARY", ROOT / "build/libgsplat_c.so"))
     if not path.exists():
         pytest.fail(f"{path} does not exist; build first, or set GSPLAT_C_LIBRARY")
@@ -26,13 +26,13 @@ def library():
 
 @pytest.fixture(scope="session")
 def build_folder():
-    """Where the library was built: $GSPLAT_C_BUILD, else build/."""
+    """The build folder: $GSPLAT_C_BUILD, or build/."""
     return pathlib.Path(os.environ.get("GSPLAT_C_BUILD", ROOT / "build"))
 
 
 @pytest.fixture(scope="session")
 def installed(build_folder, tmp_path_factory):
-    """That build, installed."""
+    """An installation of that build."""
     return install(build_folder, tmp_path_factory.mktemp("installed"))
 
 

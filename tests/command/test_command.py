@@ -37,7 +37,7 @@ def test_background(scene, tmp_path):
 
 
 def test_size(scene, cameras, tmp_path):
-    """Twice the size is the same view, and a wider picture shows more at the sides."""
+    """Twice the size shows the same view, and a wider picture shows more at the sides."""
     common = ("render", scene, "--cameras", cameras, "--camera", "1", "-o", "out.png", "--size")
     call(*common, "128x96")
     assert Png(tmp_path / "out.png").pixel(64 + 30, 48)[1] > 240
@@ -78,7 +78,7 @@ def test_directory_output(scene, cameras, tmp_path):
 
 
 def test_names_from_outside(scene, tmp_path):
-    """Two cameras of one name get two pictures; no name leaves the directory."""
+    """Two cameras with one name get two pictures; no name leads out of the directory."""
     names = ("../up", "same", "same.png", "\x1b[31m")
     write_cameras(tmp_path / "c.json", *map(camera, names))
     out = call("render", scene, "--cameras", "c.json", "--camera", "all", "-o", "d")
@@ -103,7 +103,7 @@ def test_depth(scene, cameras, tmp_path):
 
 
 def test_quaternions_need_no_unit_length(tmp_path):
-    """Both conventions draw a scaled quaternion as its direction says."""
+    """In both conventions the length of a quaternion does not matter."""
     for name, rotation in (("unit", (0.6, 0, 0, 0.8)), ("long", (3.0, 0, 0, 4.0))):
         row = gaussian(rotation=rotation)
         row[FIELDS.index("scale_0")] += 1

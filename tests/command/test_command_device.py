@@ -1,6 +1,6 @@
-"""The gsplat-c command and --device: what it says where CUDA cannot be used.
+"""The gsplat-c command with --device: its messages where CUDA is unavailable.
 
-Pictures and times of a CUDA device are tested where there is one, in tests/gpu/test_tool.py.
+tests/gpu/test_tool.py tests pictures and times on a CUDA device.
 """
 
 import json

@@ -36,7 +36,7 @@ def test_broken_scene(tmp_path, data, message):
 
 
 def test_cut_anywhere(tmp_path):
-    """No length of a file does more than fail."""
+    """A file of any length at worst fails."""
     rows = [gaussian(), gaussian((1, 0, 0))]
     whole = write_scene(tmp_path / "whole.ply", rows).read_bytes()
     for size in range(0, len(whole), 29):
@@ -203,7 +203,7 @@ def test_bench(scene):
     ]  # fmt: skip
     assert results["forward"]["runs"] == 3
     assert 0 < results["forward"]["min_ms"] <= results["forward"]["median_ms"]
-    # Forward holds the picture and the state; training the gradients too, of 59 floats and
+    # Forward holds the picture and the state; training also the gradients, of 59 floats and
     # two for the 2D mean.
     picture = 64 * 48 * 3 * 4
     assert picture < results["forward"]["bytes"] <= results["training"]["bytes"] - 500 * 61 * 4

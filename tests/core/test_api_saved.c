@@ -33,8 +33,8 @@ static void forward_without_saved_keeps_nothing(void **state) {
     assert_int_equal(heap.bytes, 0);
 }
 
-/* A frame as large as the forecast is rasterized in one step and one block; one that is larger, or that
- * there is no memory for, in two steps. */
+/* A frame as large as the forecast is rasterized in one step and one block; a larger one, or one
+ * that does not fit in memory, in two steps. */
 static void forward_uses_the_forecast(void **state) {
     static const struct {
         int64_t found;

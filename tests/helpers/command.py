@@ -22,7 +22,7 @@ def in_folder(tmp_path, monkeypatch):
 
 
 def call(*arguments, code=OK):
-    """Runs the command; an error is exactly one line, success says nothing there."""
+    """Runs the command; an error prints one line to stderr, success prints none."""
     result = subprocess.run(
         [COMMAND, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=120
     )
@@ -36,7 +36,7 @@ def call(*arguments, code=OK):
 
 @pytest.fixture
 def scene(tmp_path):
-    """An opaque red Gaussian before the camera, a green one 2 to the right and behind it."""
+    """An opaque red Gaussian in front of the camera, a green one 2 to the right and behind it."""
     rows = [gaussian(), gaussian((1, 0, 1), (0, 1, 0), scale=0.3)]
     return write_scene(tmp_path / "scene.ply", rows)
 

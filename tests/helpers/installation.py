@@ -1,4 +1,4 @@
-"""An installed tree, and programs that are built against it as strangers do."""
+"""An installed tree, and programs built against it as users do."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ STRICT = "-Wall -Wextra -Wpedantic -Wshadow -Werror".split()
 
 
 class Installation:
-    """What `meson install` put below root, whose prefix may be any folder in it."""
+    """The tree that `meson install` made below root; the prefix may be any folder in it."""
 
     def __init__(self, root):
         self.root = root

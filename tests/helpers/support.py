@@ -1,4 +1,4 @@
-"""What the Python tests share."""
+"""Helpers of the Python tests."""
 
 import pathlib
 import subprocess
@@ -7,7 +7,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def run(*command, **options):
-    """Runs a command and returns its standard output; a failure shows all it said."""
+    """Runs a command and returns its standard output; a failure shows all its output."""
     result = subprocess.run(
         [str(part) for part in command], capture_output=True, text=True, check=False, **options
     )

@@ -1,5 +1,5 @@
-"""Two of the tests of hosts, tests/hosts, once more under valgrind: opened, used and closed
-without a leak.  `make sanitize` runs all of them with LeakSanitizer."""
+"""Two tests of tests/hosts under valgrind: the library is opened, used and closed without a leak.
+`make sanitize` runs all of them with LeakSanitizer."""
 
 import os
 import shutil

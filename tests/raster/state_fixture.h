@@ -68,7 +68,7 @@ static gsc_status damaged_backward(state_fixture *v) {
     return status;
 }
 
-/* Adds two splats, one before and one after all others, that claim this many tiles but reach none. */
+/* Adds two splats, before and after all others, that claim this many tiles but reach none. */
 static void add_unreachable(const gsc__frame *f, uint32_t tiles) {
     uint32_t added[2], count = 0;
     const int64_t visible = f->header->visible;

@@ -62,7 +62,7 @@ def test_header_compiles_alone(compiler, language, tmp_path):
         if shutil.which(compiler) is None:
             pytest.skip(f"{compiler} is not installed")
     source = tmp_path / ("alone.cc" if cxx else "alone.c")
-    # A second inclusion and a use of every macro and inline function.
+    # Includes the header twice and uses every macro and inline function.
     source.write_text(
         '#include "gsplat_c.h"\n'
         '#include "gsplat_c.h"\n'
@@ -104,7 +104,7 @@ def test_dltensor_layout(compiler, tmp_path):
 
 
 def test_only_fixed_width_fields():
-    """No enum, bool or long in a struct: their width is not the same everywhere."""
+    """No enum, bool or long in a struct, since their width varies."""
     for struct in read(PUBLIC).structs:
         for field in struct.parts:
             assert "*" in field.type or field.type in {*SCALARS, "DLDevice"}, field

@@ -59,7 +59,7 @@ def build(client, include, linked, folder):
 
 
 def run_with(library, program, folder):
-    """Runs it with `library`, whatever that file is called, in the place of the soname."""
+    """Runs it with `library`, under any file name, in place of the soname."""
     loaded = folder / "loaded"
     loaded.mkdir()
     (loaded / SONAME).symlink_to(library.resolve())
@@ -121,7 +121,7 @@ def raise_minor(text):
 
 @pytest.mark.parametrize("name", ["client_1_0", "client_newer"])
 def test_a_program_of_a_later_version_runs(name, library, tmp_path):
-    """With larger structs: served while what is new is zero, else refused in words."""
+    """With larger structs: accepted while new fields are zero, otherwise an error."""
     include = widened_headers(tmp_path)
     program = build(CLIENTS / f"{name}.c", include, library, tmp_path)
     run_with(library, program, tmp_path)
@@ -177,7 +177,7 @@ def test_a_library_without_debugging_information_is_refused(baselines, library, 
 
 
 class Interface:
-    """A copy of the newest frozen headers and version script, to be changed."""
+    """A copy of the newest headers and version script, for a test to change."""
 
     def __init__(self, baselines, folder):
         self.baselines, self.folder, self.soname = baselines, folder, SONAME

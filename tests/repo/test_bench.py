@@ -1,4 +1,4 @@
-"""The parts of bench/ that need no GPU: stages, floors, and what a run prints, keeps and draws."""
+"""The parts of bench/ that need no GPU: stages, lower bounds, output and plots."""
 
 import ast
 import re
@@ -58,7 +58,7 @@ def test_formulas_use_the_letters_that_are_explained():
 
 
 def test_floors():
-    """By hand: 2 TB/s and 50 Tflop/s."""
+    """Computed by hand, for 2 TB/s and 50 Tflop/s."""
     rows = {row["stage"]: row for row in stages.rows(KERNELS, SIZES, MACHINE)}
     assert list(rows) == ["project", "blend", stages.FILLS, stages.COPIES, stages.OTHERS]
     assert rows["project"]["ms"] == pytest.approx(0.04)

@@ -1,4 +1,4 @@
-"""What the pages name exists: links, files, make targets, options, variables, functions."""
+"""All that the pages name exists: links, files, make targets, options, variables, functions."""
 
 import os
 import re
@@ -7,9 +7,9 @@ import pytest
 
 from support import ROOT
 
-# Folders whose pages are not the project's own.
+# Folders whose pages do not belong to the project.
 SKIPPED = {"build", "dist", "target", "node_modules"}
-# Options that meson has by itself.
+# Meson's built-in options.
 MESON_OPTIONS = set(
     "b_coverage b_lto b_lundef b_sanitize buildtype c_link_args default_library optimization prefix"
     " strip werror".split()
@@ -17,7 +17,7 @@ MESON_OPTIONS = set(
 
 
 def folders():
-    """(path, folders, files) of the checkout, without what is built or hidden."""
+    """(path, folders, files) of the checkout, without build folders and hidden ones."""
     for path, names, files in os.walk(ROOT):
         names[:] = [
             name
@@ -67,7 +67,7 @@ def test_there_are_pages():
 
 
 def anchor(heading):
-    """The anchor that a heading gets where Markdown is shown."""
+    """The anchor of a heading in rendered Markdown."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
@@ -139,7 +139,7 @@ def test_paths(page):
 
 
 def test_files_of_the_way_of_a_call():
-    """Those that the diagram in docs/architecture.md names, from a folder of src/ or the top."""
+    """The files in the diagram of docs/architecture.md, relative to a folder of src/ or the top."""
     diagram = re.search(r"^```text\n( HOST.*?)^```", read("docs/architecture.md"), re.S | re.M)
     names = set(re.findall(r"[\w/]+\.(?:cu|c)\b", diagram.group(1)))
     assert len(names) > 20
@@ -149,7 +149,7 @@ def test_files_of_the_way_of_a_call():
 
 @pytest.mark.parametrize("page", PAGES)
 def test_options_of_the_command(page):
-    """Of lines that call gsplat-c; a line with a list of them is one for other programs."""
+    """Options on lines that call gsplat-c; other lines with options are for other programs."""
     told = "\n".join(path.read_text() for path in (ROOT / "tools").glob("*.c"))
     for line in code_of(page).splitlines():
         if not re.match(r"\s*(?:\w+=\S+ )*(?:build/tools/)?gsplat-c ", line):
@@ -160,7 +160,7 @@ def test_options_of_the_command(page):
 
 
 def test_facts_of_the_readme():
-    """The line of facts at the top of README.md, each from where it is decided."""
+    """The line of facts at the top of README.md, each compared with its source."""
     (line,) = [line for line in read("README.md").splitlines() if line.startswith("**MIT**")]
     meson = read("meson.build")
     assert "license: 'MIT'" in meson and read("LICENSE").startswith("MIT License")

@@ -67,7 +67,7 @@ def camera_at(eye, target):
 
 
 def check_render(installed, program, scene, folder):
-    """The example's picture is the command's, but for rounding of the camera's matrix."""
+    """The example's picture equals the command's, up to rounding of the camera's matrix."""
     ours, theirs = folder / "view.ppm", folder / "view.png"
     cameras = write_cameras(folder / "cameras.json", camera_at(EYE, TARGET))
     installed.run(program, scene, ours, *EYE, *TARGET)
@@ -88,7 +88,7 @@ def test_render_guitar(installed, build, tmp_path):
 
 @pytest.mark.parametrize("degree", [1, 3])
 def test_render_degrees(installed, build, tmp_path, degree):
-    """Colours that depend on the direction, in the order in which training stores them."""
+    """Direction-dependent colours, in the order in which training stores them."""
     rest = 3 * ((degree + 1) ** 2 - 1)
     fields = "x y z nx ny nz f_dc_0 f_dc_1 f_dc_2".split() + [f"f_rest_{i}" for i in range(rest)]
     fields += "opacity scale_0 scale_1 scale_2 rot_0 rot_1 rot_2 rot_3".split()
@@ -160,12 +160,12 @@ def test_train_step(installed, build):
 
 def test_neighbours(installed, build):
     said = installed.run(build("neighbours.cpp"))
-    # Uniform points of density n lie at gamma(4/3) (4/3 pi n)^(-1/3), at the border further.
+    # Mean distance at a density of n: gamma(4/3) (4/3 pi n)^(-1/3), more at the border.
     assert 0.0204 < float(re.search(r"at (\d\.\d+)", said).group(1)) < 0.0210
 
 
 def cuda_runtime(build_folder):
-    """Folder of the CUDA Runtime that the build was given or found."""
+    """Folder of the CUDA Runtime that the build uses."""
     options = json.loads((build_folder / "meson-info/intro-buildoptions.json").read_text())
     (given,) = (option["value"] for option in options if option["name"] == "cudart")
     found = [Path(given)] if given else []
@@ -194,7 +194,7 @@ def test_render_cuda_without_a_driver(installed, build, build_folder, tmp_path):
 
 @pytest.fixture(scope="module")
 def plugin_host(installed, tmp_path_factory):
-    """Built with the compiler flags alone: it links nothing of the library."""
+    """Built with the compiler flags only: it does not link the library."""
     program = tmp_path_factory.mktemp("plugin") / "plugin_host"
     run("cc", "-std=c11", "-Wall", "-Wextra", "-Werror", example("plugin_host.c"),
         *installed.pkg_config("--cflags"), "-o", program)
@@ -212,7 +212,7 @@ def test_plugin_host_uses_the_library(installed, plugin_host, tmp_path):
     assert re.fullmatch(r"drawn by gsplat_c \d+\.\d+\.\d+\n", said)
     corner, red = corner_and_middle(tmp_path / "a.ppm")
     assert corner == (0, 0, 0) and red[0] > red[1] + 50 and 0 < red[0] < 0.9 * 255 - 10
-    # By its path as well, where the loader would find nothing.
+    # By its path too, where the loader would not find it.
     library = installed.libraries / "libgsplat_c.so.1"
     assert said == run(plugin_host, tmp_path / "b.ppm", library)
     assert (tmp_path / "a.ppm").read_bytes() == (tmp_path / "b.ppm").read_bytes()
@@ -220,7 +220,7 @@ def test_plugin_host_uses_the_library(installed, plugin_host, tmp_path):
 
 @pytest.mark.parametrize("library", ["none.so", "other.so", "newer.so", "older.so", "half.so"])
 def test_plugin_host_does_without(installed, plugin_host, tmp_path, library):
-    """No library, one of another kind, of another major, of none, and one that lacks functions."""
+    """No library, another library, another or no major version, and one that lacks functions."""
     sources = {
         "other.so": "int x;",
         "newer.so": "unsigned gsplat_c_abi_version(void) { return 2u << 16; }",

@@ -1,4 +1,4 @@
-"""Includes go one way: down the table of folders in docs/architecture.md, and in no circle."""
+"""Includes go one way, down the table of folders in docs/architecture.md, without cycles."""
 
 import re
 from graphlib import TopologicalSorter
@@ -6,7 +6,7 @@ from graphlib import TopologicalSorter
 from support import ROOT
 
 PAGE = ROOT / "docs/architecture.md"
-# Headers of the operating system and of one processor, and who may include them.
+# Headers of the operating system and of one processor, and the files that may include them.
 SYSTEM = re.compile(
     r"^(pthread|sched|semaphore|dlfcn|unistd|fcntl|signal|windows|sys/\w+)\.h$"
 )

@@ -1,4 +1,4 @@
-"""What `meson install` puts down: all that a host needs, wherever the folder is moved to."""
+"""`meson install` installs all that a host needs, and the folder can be moved anywhere."""
 
 import os
 import re
@@ -35,14 +35,14 @@ def test_files(installed, build_folder):
 def test_pkg_config(installed):
     assert installed.pkg_config("--variable=abi") == ["1"]
     assert installed.pkg_config("--modversion") == [VERSION]
-    # Users link with the library alone, and with libm, which it needs anyhow.
+    # Users link with the library only, and with libm, which it needs.
     libraries = [flag for flag in installed.pkg_config("--libs") if flag.startswith("-l")]
     assert libraries == ["-lgsplat_c", "-lm"]
     assert "-pthread" not in installed.pkg_config("--libs")
 
 
 def test_uninstalled(installed, build_folder, tmp_path):
-    """A build folder is as good as an installation."""
+    """A build folder works like an installation."""
     environment = dict(os.environ, PKG_CONFIG_PATH=str(build_folder / "meson-uninstalled"))
     flags = run("pkg-config", "--cflags", "--libs", "gsplat_c", env=environment).split()
     assert f"-L{build_folder}" in flags
@@ -53,7 +53,7 @@ def test_uninstalled(installed, build_folder, tmp_path):
 
 
 def test_moved(installed, tmp_path):
-    """The command finds its library from where it is, and nothing else of this tree."""
+    """The command finds its library relative to itself, and needs nothing else from this tree."""
     if not (installed.prefix / "bin/gsplat-c").exists():
         pytest.skip("built without the command")
     moved = tmp_path / "moved"
@@ -99,7 +99,7 @@ def test_archive_shows_what_the_shared_library_shows(installed, archive):
     dynamic = symbols(installed.libraries / "libgsplat_c.so", "-D", "--defined-only")
     public = {name.partition("@")[0] for name in dynamic if not name.startswith("GSPLAT_C_")}
     assert symbols(archive, "-g", "--defined-only") == public
-    # Nothing of its own is left for another file to fill in.
+    # No symbol of its own is undefined.
     assert not [name for name in symbols(archive, "-u") if name.startswith("gs")]
 
 
@@ -127,7 +127,7 @@ def test_archive_beside_the_same_names(installed, archive, tmp_path):
 
 
 def test_archive_in_a_shared_library(installed, archive, tmp_path):
-    """A plugin that has the library inside: position-independent, no text relocations."""
+    """A plugin that contains the library: position-independent, without text relocations."""
     source = tmp_path / "plugin.c"
     source.write_text("#include <gsplat_c.h>\n"
                       "const char *plugin_version(void) { return gsc_version(); }\n")
@@ -152,7 +152,7 @@ def only_static(tmp_path_factory):
 
 def test_only_static(only_static, tmp_path):
     assert not only_static.has("libgsplat_c.so") and only_static.has("libgsplat_c.a")
-    # There is no other library: what it needs is public.
+    # Without a shared library, its dependencies are public.
     program = only_static.build(example("three_splats.c"), tmp_path / "example")
     assert only_static.run(program).startswith("P3 320 240 255\n")
     assert "libgsplat_c" not in run("readelf", "-d", program)

@@ -19,7 +19,7 @@ def listed_kernels():
 
 
 def kernels():
-    """The same of every extern "C" kernel; one without launch bounds is of one thread."""
+    """The same for every extern "C" kernel; one without launch bounds has one thread."""
     for path in sorted((ROOT / "cuda").glob("*.cu")):
         for declaration in re.findall(r'extern "C"\s+__global__(.*?)\{', path.read_text(), re.S):
             bounds = re.search(r"__launch_bounds__\((\w+)", declaration)

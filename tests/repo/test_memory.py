@@ -1,4 +1,4 @@
-"""The formulas in docs/memory.md are what the library asks for."""
+"""The formulas in docs/memory.md give the sizes that the library asks for."""
 
 import ctypes
 import importlib.util
@@ -135,7 +135,7 @@ class Host:
         return ctypes.c_uint64.from_buffer(memory, ABI.STRUCTS[name][2][field]).value
 
     def tensor(self, *shape, data=True, code=2, bits=32):
-        """With memory of the host, whatever the device: the driver of the tests uses it."""
+        """In host memory for any device, since the mock driver uses host memory."""
         count = math.prod(shape)
         dims = (ctypes.c_int64 * len(shape))(*shape)
         memory = ctypes.create_string_buffer(count * bits // 8 + 256) if data else None
@@ -186,7 +186,7 @@ def cpu(request, library, monkeypatch):
 
 @pytest.fixture
 def cuda(library, monkeypatch):
-    """A context on the driver of the tests, which has host memory only."""
+    """A context on the mock driver, which has host memory only."""
     build = Path(os.environ.get("GSPLAT_C_BUILD", ROOT / "build"))
     driver = build / "tests/gpu_host/libmock_driver.so"
     if not driver.exists():
@@ -197,7 +197,7 @@ def cuda(library, monkeypatch):
     host.close()
 
 
-# N, C, width, height, channels, then pairs, visible, fullest of one camera
+# N, C, width, height, channels, then intersections, visible and fullest tile of one camera
 FRAMES = [
     (1, 1, 1, 1, 3, 1, 1, 1),
     (1000, 1, 64, 48, 3, 5000, 800, 700),
@@ -280,7 +280,7 @@ def test_neighbours_a_point(cpu, cuda):
         none = knn_bytes(host, million, 0, 3) / million
         assert 7.9 < some - none < 8.1
         assert 23.9 < more - some < 25.5
-    processors = 132  # of the device that the driver of the tests has
+    processors = 132  # of the mock driver's device
     assert knn_bytes(cuda, million, 0, 10) - knn_bytes(cuda, million, 0, 9) == 4096 * processors
 
 

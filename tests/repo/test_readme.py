@@ -20,5 +20,5 @@ def test_python_example(library):
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
     )
     assert result.returncode == 0, result.stderr
-    # What it prints is what its comment says.
+    # It prints what its comment says.
     assert result.stdout.strip() == re.search(r"print\(.*\)  # (.*)", code).group(1)

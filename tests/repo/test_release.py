@@ -1,4 +1,4 @@
-"""scripts/release.sh refuses what is not a release, and what it builds is whole."""
+"""scripts/release.sh rejects anything but a release, and builds complete archives."""
 
 import hashlib
 import os

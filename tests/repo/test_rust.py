@@ -1,4 +1,4 @@
-"""The generated files of the Rust crates are what the header gives."""
+"""The generated files of the Rust crates match the header."""
 
 import re
 import sys
@@ -11,7 +11,7 @@ def test_bindings_are_up_to_date():
 
 
 def test_crates_have_the_version_of_the_library():
-    # What is built against a crate 1.N wants a library 1.N, as its build says.
+    # A build against crate 1.N requires library 1.N.
     crates = (ROOT / "bindings/rust/Cargo.toml").read_text()
     library = (ROOT / "meson.build").read_text()
     version = re.compile(r"""^\s*version\s*[=:]\s*["']([\d.]+)["']""", re.M)

@@ -1,4 +1,4 @@
-"""The shared library exports what the header declares, and needs nothing unusual."""
+"""The shared library exports the header's functions, and depends on nothing unusual."""
 
 import re
 import shutil

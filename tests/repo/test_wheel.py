@@ -1,4 +1,4 @@
-"""The packages of scripts/wheel.sh: the same bytes each time, whole, and installable."""
+"""The packages of scripts/wheel.sh: reproducible, complete and installable."""
 
 import base64
 import csv
@@ -32,7 +32,7 @@ print(gsplat_c._lib.path, image[0, 64, 64])
 
 
 def build(checkout, folder, *parts):
-    """Runs scripts/wheel.sh of a checkout; returns the folder that it filled."""
+    """Runs scripts/wheel.sh of a checkout and returns its output folder."""
     run("sh", "scripts/wheel.sh", *parts, cwd=checkout,
         env={**ENVIRONMENT, **QUICK, "DIST": str(folder)})
     return folder
@@ -57,7 +57,7 @@ def test_the_same_source_gives_the_same_bytes(checkout, made, tmp_path):
 
 
 def files_in(wheel):
-    """Returns {name: bytes} of what a wheel holds, which its RECORD confirms."""
+    """Returns {name: bytes} of a wheel's files, after checking them against its RECORD."""
     with zipfile.ZipFile(wheel) as archive:
         files = {name: archive.read(name) for name in archive.namelist() if name[-1] != "/"}
     (record,) = (name for name in files if name.endswith(".dist-info/RECORD"))

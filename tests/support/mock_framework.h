@@ -14,9 +14,9 @@ enum { FRAMEWORK_OFFSET = 256 }; /* of every tensor's data, as byte_offset */
 static struct {
     int tensors; /* not deleted yet */
     int made;
-    int fail_from; /* the first tensor that fails for lack of memory, with all later ones; 0: none fails */
-    int misalign; /* bytes by which the data is misaligned */
-    int fill;     /* what new memory holds */
+    int fail_from; /* the first tensor that fails, with all later ones; 0: none fails */
+    int misalign;  /* bytes by which the data is misaligned */
+    int fill;      /* what new memory holds */
     DLDevice device;
     int errors; /* calls of set_error */
 } framework;

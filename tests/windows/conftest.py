@@ -14,7 +14,7 @@ TARGET = "x86_64-w64-mingw32"
 
 @pytest.fixture(scope="session")
 def windows():
-    """The build folder; without one there is nothing to test."""
+    """The build folder; without one these tests are skipped."""
     folder = os.environ.get("GSPLAT_C_WINDOWS")
     if not folder:
         pytest.skip("GSPLAT_C_WINDOWS names no build for Windows; see make windows")
@@ -23,7 +23,7 @@ def windows():
 
 @pytest.fixture(scope="session")
 def tool(windows):
-    """Runs a program of mingw-w64's."""
+    """Runs a mingw-w64 program."""
 
     def run_tool(name, *arguments):
         if shutil.which(f"{TARGET}-{name}") is None:
@@ -40,7 +40,7 @@ def installed_windows(windows, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def wine():
-    """Runs a program of Windows, which finds libraries in the folder given, too."""
+    """Runs a Windows program that also finds libraries in the given folder."""
     if shutil.which("wine64") is None:
         pytest.skip("wine64 is not installed")
 

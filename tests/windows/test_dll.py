@@ -1,4 +1,4 @@
-"""What the DLL and the command need and show, and how their code was made."""
+"""The dependencies, exports and properties of the DLL and the command."""
 
 import re
 
@@ -11,7 +11,7 @@ SYSTEM = {"KERNEL32.dll", "msvcrt.dll"}
 
 
 def public_names():
-    """What the version script exports."""
+    """The symbols that the version script exports."""
     names = set(exported_symbols(ROOT / "src/libgsplat_c.map"))
     assert len(names) > 20
     return sorted(names)
@@ -38,7 +38,7 @@ def test_import_libraries(windows, tool):
 @pytest.mark.parametrize("name, own", [("gsplat_c.dll", set()),
                                        ("tools/gsplat-c.exe", {"gsplat_c.dll"})])
 def test_imports(headers, name, own):
-    """Nothing that has to be installed: no DLL of the compiler's, no C++, no CUDA."""
+    """Nothing has to be installed: no DLL of the compiler, no C++, no CUDA."""
     assert set(re.findall(r"DLL Name: (\S+)", headers(name))) == SYSTEM | own
 
 
@@ -50,7 +50,7 @@ def test_hardened(headers):
 
 
 def test_wide_vectors_need_no_alignment(windows, tool):
-    """The stack has 16 bytes of it; meson.build tells why that matters."""
+    """The stack is aligned to 16 bytes; meson.build explains why that matters."""
     aligned, unaligned = r"vmov(?:ap[sd]|dqa\d*)\s", r"vmov(?:up[sd]|dqu\d*)\s"
     wide_in_memory = r"(?=.*%[yz]mm)(?=.*\()"
     code = tool("objdump", "-d", "--no-show-raw-insn", windows / "gsplat_c.dll")

@@ -1,4 +1,4 @@
-"""The header in the eyes of the compilers that there are on Windows."""
+"""The header with the compilers of Windows."""
 
 import shutil
 import sys
@@ -20,7 +20,7 @@ uint32_t version(void) {
     return args.struct_size == sizeof args ? gsplat_c_abi_version() : desc.abi_version;
 }
 """
-# What the header takes of the C library, where Microsoft's is not at hand.
+# The part of the C library that the header uses, since Microsoft's is unavailable.
 STRING_H = """
 #include <stddef.h>
 #ifdef __cplusplus
@@ -37,7 +37,7 @@ COMPILERS = {
 
 @pytest.fixture(params=COMPILERS)
 def compile_text(request, tmp_path):
-    """Checks a text in a language, with the header at hand."""
+    """Checks a source text in a language, with the header on the path."""
     compiler = COMPILERS[request.param]
     if shutil.which(compiler[0]) is None:
         pytest.skip(f"{compiler[0]} is not installed")
@@ -64,7 +64,7 @@ def test_compiles(compile_text, language, use):
 
 
 def test_layout(compile_text):
-    """Offsets, sizes, types and constants are those of every 64-bit system."""
+    """Offsets, sizes, types and constants are the same as on every 64-bit system."""
     asserts = run(sys.executable, "-B", ROOT / "tools/abi_reference.py", ROOT, "--asserts")
     assert asserts.count("_Static_assert") > 100
     compile_text(asserts, "c11")

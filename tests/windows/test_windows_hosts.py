@@ -1,4 +1,4 @@
-"""Programs that are built against the installed library as strangers do."""
+"""Programs that are built against the installed library as users do."""
 
 import re
 import shutil
@@ -41,7 +41,7 @@ def test_opened_at_run_time(installed_windows, tool, wine, tmp_path):
 
 
 def test_command(installed_windows, wine):
-    """It lies beside its library and needs no other folder."""
+    """The command lies beside its library and needs no other folder."""
     command = installed_windows.prefix / "bin/gsplat-c.exe"
     assert wine(command, "--version", libraries="") == f"gsplat-c {VERSION}\n"
 
@@ -71,7 +71,7 @@ def test_cmake(installed_windows, tool, wine, tmp_path):
     assert wine(tmp_path / "build/host.exe", libraries="").startswith(PICTURE)
 
 
-# Without a C library, as Microsoft's is not at hand.
+# Without a C library, since Microsoft's is unavailable.
 MSVC_PROGRAM = """
 #include "gsplat_c.h"
 __declspec(dllimport) void __stdcall ExitProcess(unsigned code);
@@ -88,7 +88,7 @@ void start(void) {
 
 
 def test_microsofts_way(installed_windows, wine, tmp_path):
-    """Compiled as MSVC does, linked with gsplat_c.lib by a linker that is called as its."""
+    """Compiled as by MSVC, and linked with gsplat_c.lib by a linker with MSVC's command line."""
     for program in ("clang", "lld-link", "llvm-dlltool"):
         if shutil.which(program) is None:
             pytest.skip(f"{program} is not installed")
