@@ -8,7 +8,7 @@ from ._abi import CONSTANTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Mapping
+    from collections.abc import Mapping
 
 NAMES = {value: name for name, value in CONSTANTS.items() if name.startswith("GSC_ERROR_")}
 

@@ -14,7 +14,7 @@ from ._scene import make_outputs, number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Sequence
+    from collections.abc import Sequence
 
     from typing_extensions import Unpack
 

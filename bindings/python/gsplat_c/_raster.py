@@ -34,7 +34,8 @@ from ._scene import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Sequence
+    from collections.abc import Sequence
+    from typing import Any
 
     from typing_extensions import Unpack
 

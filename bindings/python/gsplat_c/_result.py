@@ -4,7 +4,8 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # typing takes a third of the time that importing this package does
 if TYPE_CHECKING:
-    from typing import Any, Iterator
+    from collections.abc import Iterator
+    from typing import Any
 
     from ._fields import RasterGrads, RasterOutputs
 

@@ -16,7 +16,7 @@ from ._scene import Frame, make_outputs, pack_fields, raster_fields, require
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from typing_extensions import Unpack
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Protocol, Sequence, TypedDict, Union
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, TypedDict, Union
 
 from ._fields import RasterArgs
 

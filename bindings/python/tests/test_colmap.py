@@ -5,9 +5,9 @@ import struct
 import numpy as np
 import pytest
 
-import examples_path  # noqa: F401
 import camera_file
 import colmap
+import examples_path  # noqa: F401
 import fit_views
 import make_dataset
 import pictures

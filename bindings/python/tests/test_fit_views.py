@@ -6,9 +6,9 @@ import zlib
 import numpy as np
 import pytest
 
-import gsplat_c
 import examples_path  # noqa: F401
 import fit_views
+import gsplat_c
 import splat_file
 
 TINY = ["--size", "64x48", "--views", "4", "--gaussians", "300", "--steps", "60", "--show", "2"]

@@ -1,8 +1,9 @@
 """gsplat's rasterization: recorded cases of gsplat itself, and its options."""
 
-import golden
 import numpy as np
 import pytest
+
+import golden
 
 torch = pytest.importorskip("torch")
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from scenes import cloud
 
 import gsplat_c
+from scenes import cloud
 
 WRONG = {"scales": np.zeros((40, 4), np.float32)}
 IMAGE = np.zeros((1, 3, 16, 16), np.float32)

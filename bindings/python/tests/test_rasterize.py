@@ -1,6 +1,5 @@
 """Forward rendering from numpy arrays, against analytic images and the slow reference."""
 
-import inspect
 
 import numpy as np
 import pytest

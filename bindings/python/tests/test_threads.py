@@ -15,7 +15,8 @@ from scenes import cloud
 
 def forks(test):
     """Marks a test that forks."""
-    test = pytest.mark.filterwarnings("ignore:This process.*multi-threaded:DeprecationWarning")(test)
+    warning = "ignore:This process.*multi-threaded:DeprecationWarning"
+    test = pytest.mark.filterwarnings(warning)(test)
     return pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")(test)
 
 

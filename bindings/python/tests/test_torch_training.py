@@ -76,7 +76,8 @@ def test_checkpointing():
     for wrap in (lambda f, x: f(x), lambda f, x: checkpoint(f, x, use_reentrant=False)):
         args = tensors(smooth_cloud())
         means = args["means"].clone().requires_grad_()
-        wrap(lambda m: gt.rasterize(**{**args, "means": m}).color, means).square().sum().backward()
+        color = wrap(lambda m, args=args: gt.rasterize(**{**args, "means": m}).color, means)
+        color.square().sum().backward()
         grads.append(means.grad)
     assert torch.equal(*grads)
 

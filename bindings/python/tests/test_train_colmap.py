@@ -80,7 +80,8 @@ def test_results_are_for_viewers(trained, tmp_path):
 
 def command_tests():
     """What the tests of the command share; this folder has a module of the same name."""
-    spec = importlib.util.spec_from_file_location("command_scenes", ROOT / "tests/helpers/scenes.py")
+    path = ROOT / "tests/helpers/scenes.py"
+    spec = importlib.util.spec_from_file_location("command_scenes", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -147,7 +148,7 @@ def five(log_scales):
     points = np.arange(5)[:, None] * [1.0, 0, 0]
     gaussians = train_colmap.Gaussians(points, np.arange(15).reshape(5, 3), 1, 10.0, CPU)
     gaussians.values["log_scales"].data[:] = torch.tensor(log_scales)[:, None]
-    for name, value in gaussians.values.items():
+    for value in gaussians.values.values():
         value.grad = torch.ones_like(value) * torch.arange(1.0, 6).view(5, *[1] * (value.ndim - 1))
     gaussians.optimizer.step()
     return gaussians

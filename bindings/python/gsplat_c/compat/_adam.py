@@ -16,7 +16,7 @@ def _row_views(tensor, rows):
     return dense.view(rows, -1), dense.data_ptr() != tensor.data_ptr()
 
 
-def adam_update(param, grad, exp_avg, exp_avg_sq, visible, lr, b1, b2, eps, N, M):  # noqa: N803
+def adam_update(param, grad, exp_avg, exp_avg_sq, visible, lr, b1, b2, eps, N, M):
     """One step, in place, of the rows [N, M] of a parameter that ``visible`` (bool [N]) names."""
     if visible.dtype is not torch.bool:
         raise argument_error("DTYPE", f"visible has dtype {visible.dtype}, expected torch.bool",
@@ -49,7 +49,7 @@ class SparseGaussianAdam(torch.optim.Adam):
         super().__init__(params=params, lr=lr, eps=eps)
 
     @torch.no_grad()
-    def step(self, visibility, N):  # noqa: N803
+    def step(self, visibility, N):
         """Steps the rows that visibility (bool [N]) names; the others keep value and state."""
         for group in self.param_groups:
             assert len(group["params"]) == 1, "more than one tensor in group"

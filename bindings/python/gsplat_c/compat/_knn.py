@@ -13,7 +13,7 @@ _UNFILLED = torch.finfo(torch.float32).max  # the distance that stands for a mis
 
 
 @torch.no_grad()
-def distCUDA2(points):  # noqa: N802
+def distCUDA2(points):
     """points [P, 3] float32 -> float32 [P], mean of the squared distances to 3 others.
 
     A duplicate is a neighbour at distance 0.  With three points the missing neighbour

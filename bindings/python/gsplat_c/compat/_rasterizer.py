@@ -214,7 +214,7 @@ class _Rasterizer(LazyModule):
         super().__init__()
         self.__dict__["raster_settings"] = raster_settings
 
-    def markVisible(self, positions):  # noqa: N802
+    def markVisible(self, positions):
         """positions [P, 3] -> bool [P], whether they lie beyond the near plane (z > 0.2)."""
         return mark_visible(positions, self.raster_settings.viewmatrix)
 
@@ -237,16 +237,16 @@ def _check_choices(shs, colors, scales, rotations, covariances):
 
 
 class _Plain(_Rasterizer):
-    def forward(self, means3D, means2D, opacities, shs=None, colors_precomp=None,  # noqa: N803
-                scales=None, rotations=None, cov3D_precomp=None):  # noqa: N803
+    def forward(self, means3D, means2D, opacities, shs=None, colors_precomp=None,
+                scales=None, rotations=None, cov3D_precomp=None):
         _check_choices(shs, colors_precomp, scales, rotations, cov3D_precomp)
         return self._call(PLAIN, (means3D, means2D, shs, colors_precomp, opacities, scales,
                                   rotations, cov3D_precomp))
 
 
 class _Split(_Rasterizer):
-    def forward(self, means3D, means2D, opacities, dc=None, shs=None,  # noqa: N803
-                colors_precomp=None, scales=None, rotations=None, cov3D_precomp=None):  # noqa
+    def forward(self, means3D, means2D, opacities, dc=None, shs=None,
+                colors_precomp=None, scales=None, rotations=None, cov3D_precomp=None):
         _check_choices(shs, colors_precomp, scales, rotations, cov3D_precomp)
         if shs is not None and dc is None:
             raise Exception("provide dc with shs, which holds the coefficients after the first")
@@ -255,8 +255,8 @@ class _Split(_Rasterizer):
 
 
 class _Posed(_Rasterizer):
-    def forward(self, means3D, means2D, opacities, shs=None, colors_precomp=None,  # noqa: N803
-                scales=None, rotations=None, cov3D_precomp=None, theta=None, rho=None):  # noqa
+    def forward(self, means3D, means2D, opacities, shs=None, colors_precomp=None,
+                scales=None, rotations=None, cov3D_precomp=None, theta=None, rho=None):
         _check_choices(shs, colors_precomp, scales, rotations, cov3D_precomp)
         return self._call(POSED, (means3D, means2D, shs, colors_precomp, opacities, scales,
                                   rotations, cov3D_precomp, theta, rho))
@@ -265,7 +265,7 @@ class _Posed(_Rasterizer):
 class _Any(_Rasterizer):
     """The settings decide; dc is a keyword except where they say that it comes by position."""
 
-    def forward(self, means3D, means2D, opacities, *args, **kwargs):  # noqa: N803
+    def forward(self, means3D, means2D, opacities, *args, **kwargs):
         forward = _BASES[variant_of(self.raster_settings).inputs].forward
         if forward is _Plain.forward and "dc" in kwargs:
             if kwargs["dc"] is None:
@@ -275,8 +275,8 @@ class _Any(_Rasterizer):
         return forward(self, means3D, means2D, opacities, *args, **kwargs)
 
 
-def _forward_with_dc(self, means3D, means2D, opacities, shs=None, colors_precomp=None,  # noqa
-                     scales=None, rotations=None, cov3D_precomp=None, *, dc):  # noqa: N803
+def _forward_with_dc(self, means3D, means2D, opacities, shs=None, colors_precomp=None,
+                     scales=None, rotations=None, cov3D_precomp=None, *, dc):
     return _Split.forward(self, means3D, means2D, opacities, dc, shs, colors_precomp, scales,
                           rotations, cov3D_precomp)
 
@@ -293,7 +293,7 @@ def make_rasterizer(variant, function):
 
 
 @torch.no_grad()
-def mark_visible(means3D, viewmatrix, projmatrix=None):  # noqa: N803
+def mark_visible(means3D, viewmatrix, projmatrix=None):
     """means3D [P, 3] -> bool [P], whether they lie beyond the near plane; projmatrix: unused."""
     with calling("markVisible", {**USER_NAMES, "means": "positions"}):
         _frame.check_float("positions", means3D)

@@ -42,7 +42,7 @@ def _has_no_window(image, padding):
     return padding == "valid" and min(image.shape[-2:]) < _WINDOW
 
 
-def ssim_map(C1, C2, img1, img2, padding):  # noqa: N803
+def ssim_map(C1, C2, img1, img2, padding):
     """The map [B, C, H, W] of two images [B, C, H, W]; "valid": 5 pixels less on each side."""
     if _has_no_window(img1, padding):
         size = [max(length - _WINDOW + 1, 0) for length in img1.shape[-2:]]
@@ -51,7 +51,7 @@ def ssim_map(C1, C2, img1, img2, padding):  # noqa: N803
                      valid=padding == "valid", outputs=("map",)).map
 
 
-def ssim_map_gradient(C1, C2, img1, img2, padding, grad_map):  # noqa: N803
+def ssim_map_gradient(C1, C2, img1, img2, padding, grad_map):
     """The gradient for img1 from the gradient for the map."""
     if _has_no_window(img1, padding):
         return torch.zeros_like(img1)
@@ -63,7 +63,7 @@ class FusedSSIMMap(torch.autograd.Function):
     """The map of two images [B, C, H, W]; with spatial_dims=3 of volumes [B, C, D, H, W]."""
 
     @staticmethod
-    def forward(ctx, C1, C2, img1, img2, padding="same", train=True, spatial_dims=2):  # noqa: N803
+    def forward(ctx, C1, C2, img1, img2, padding="same", train=True, spatial_dims=2):
         _check_padding(padding)
         _check(img1, img2)
         ctx.options = C1, C2, padding, spatial_dims
@@ -75,7 +75,7 @@ class FusedSSIMMap(torch.autograd.Function):
     @once_differentiable
     def backward(ctx, grad_map):
         img1, img2 = ctx.saved_tensors
-        C1, C2, padding, spatial_dims = ctx.options  # noqa: N806
+        C1, C2, padding, spatial_dims = ctx.options
         make = _gradient_3d if spatial_dims == 3 else ssim_map_gradient
         found = make(C1, C2, img1, img2, padding, grad_map)
         return (None, None, found, *(None,) * (len(ctx.needs_input_grad) - 3))
@@ -120,7 +120,7 @@ def fused_ssim3d(img1, img2, padding="same", train=True):
     return FusedSSIMMap.apply(_C1, _C2, img1, img2, padding, train, 3).mean()
 
 
-def _gradient_3d(C1, C2, img1, img2, padding, grad_map):  # noqa: N803
+def _gradient_3d(C1, C2, img1, img2, padding, grad_map):
     with torch.enable_grad():
         image = img1.detach().requires_grad_()
         return torch.autograd.grad(ssim_map_3d(C1, C2, image, img2, padding), image, grad_map)[0]
@@ -132,14 +132,14 @@ def _empty_parts(img1):
 
 
 @_named
-def fusedssim(C1, C2, img1, img2, train):  # noqa: N803
+def fusedssim(C1, C2, img1, img2, train):
     """-> (map [B, C, H, W], and three tensors for fusedssim_backward)."""
     _check(img1, img2)
     return (ssim_map(C1, C2, img1, img2, "same"), *_empty_parts(img1))
 
 
 @_named
-def fusedssim_backward(C1, C2, img1, img2, dL_dmap, dm_dmu1, dm_dsigma1_sq,  # noqa: N803
+def fusedssim_backward(C1, C2, img1, img2, dL_dmap, dm_dmu1, dm_dsigma1_sq,
                        dm_dsigma12):
     """-> gradient for img1 [B, C, H, W]."""
     _check(img1, img2)
@@ -147,14 +147,14 @@ def fusedssim_backward(C1, C2, img1, img2, dL_dmap, dm_dmu1, dm_dsigma1_sq,  # n
 
 
 @_named
-def fusedssim3d(C1, C2, img1, img2, train):  # noqa: N803
+def fusedssim3d(C1, C2, img1, img2, train):
     """-> (map [B, C, D, H, W], and three tensors for fusedssim_backward3d)."""
     _check(img1, img2)
     return (ssim_map_3d(C1, C2, img1.detach(), img2, "same"), *_empty_parts(img1))
 
 
 @_named
-def fusedssim_backward3d(C1, C2, img1, img2, dL_dmap, dm_dmu1, dm_dsigma1_sq,  # noqa: N803
+def fusedssim_backward3d(C1, C2, img1, img2, dL_dmap, dm_dmu1, dm_dsigma1_sq,
                          dm_dsigma12):
     """-> gradient for img1 [B, C, D, H, W]."""
     _check(img1, img2)
@@ -162,14 +162,14 @@ def fusedssim_backward3d(C1, C2, img1, img2, dL_dmap, dm_dmu1, dm_dsigma1_sq,  #
 
 
 @_named
-def raster_fusedssim(C1, C2, img1, img2):  # noqa: N803
+def raster_fusedssim(C1, C2, img1, img2):
     """The rasterizer's own: images [C, H, W] without a batch -> map [C, H, W]."""
     _check(img1, img2)
     return ssim_map(C1, C2, img1[None], img2[None], "same")[0]
 
 
 @_named
-def raster_fusedssim_backward(C1, C2, img1, img2, dL_dmap):  # noqa: N803
+def raster_fusedssim_backward(C1, C2, img1, img2, dL_dmap):
     """-> gradient for img1 [C, H, W]."""
     _check(img1, img2)
     return ssim_map_gradient(C1, C2, img1[None], img2[None], "same", dL_dmap[None])[0]

@@ -33,7 +33,7 @@ def _blur(volume):
     return volume
 
 
-def ssim_map_3d(C1, C2, img1, img2, padding):  # noqa: N803
+def ssim_map_3d(C1, C2, img1, img2, padding):
     """The map [B, C, D, H, W] (Wang et al. 2004, eq. 13) of two such volumes.
 
     "valid": 5 voxels less on each side.  Differentiable by img1.

@@ -13,7 +13,8 @@ if _support.HAS_OPS:
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable, Iterable
+    from collections.abc import Iterable
+    from typing import Callable
 
     from torch import Tensor
 

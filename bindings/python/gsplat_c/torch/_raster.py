@@ -24,7 +24,7 @@ if _support.HAS_OPS:
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Sequence
+    from collections.abc import Sequence
 
     from torch import Tensor
     from typing_extensions import Unpack

@@ -179,9 +179,9 @@ def test_debug_of_a_backward(use, tmp_path, monkeypatch):
     args = arguments(gaussians(5), False)
     color = draw(use("2023"), "2023", args, debug=True)[0]
     monkeypatch.setattr(_raster, "backward_packed", fail)
-    with pytest.warns(RuntimeWarning, match="snapshot_bw.dump"):
-        with pytest.raises(RuntimeError, match="on purpose"):
-            color.sum().backward()
+    with pytest.warns(RuntimeWarning, match="snapshot_bw.dump"), \
+            pytest.raises(RuntimeError, match="on purpose"):
+        color.sum().backward()
     saved = torch.load(tmp_path / "snapshot_bw.dump", weights_only=False)
     assert torch.equal(saved[0], torch.ones_like(color)) and torch.equal(saved[2], args["means3D"])
     assert saved[-1] is True and saved[4].shape == (5, 1)

@@ -30,7 +30,7 @@ def test_install():
         module = importlib.import_module(name)
         assert module is sys.modules[name] and module.__gsplat_c__
         assert importlib.util.find_spec(name).name == name
-    from diff_gaussian_rasterization import GaussianRasterizer, _C
+    from diff_gaussian_rasterization import _C, GaussianRasterizer
     from fused_ssim import fused_ssim
     from simple_knn._C import distCUDA2
 

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import torch
 from frames import Camera, arguments, gaussians
-from scenes import cloud
 
 import gsplat_c
 from gsplat_c import _arrays, _context, _dlpack
+from scenes import cloud
+
 
 class View(ctypes.Structure):
     """DLTensor."""

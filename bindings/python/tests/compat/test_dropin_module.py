@@ -50,7 +50,7 @@ def test_attributes(module):
     module.number = 3
     assert len(list(module.parameters())) == 3 and module.number == 3
     with pytest.raises(AttributeError, match="'GaussianRasterizer' object has no attribute"):
-        module.nothing  # noqa: B018
+        module.nothing
 
 
 def test_hooks(module):
