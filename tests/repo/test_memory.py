@@ -299,8 +299,9 @@ def image_loss(host, height, width, mask=False):
 def test_image_loss_on_the_cpu(cpu):
     host, _ = cpu
     one, four = image_loss(host, 64, 128), image_loss(host, 128, 256)
-    assert four - one == 24 * 3 * 3  # of three tiles more, in three channels
-    thread = (one - 24 * 3) / 3
+    tiles = {1: 256, 4: 512}  # 24 bytes for each of three channels, in multiples of 256
+    assert four - one == tiles[4] - tiles[1]
+    thread = (one - tiles[1]) / 3
     assert 90_000 < thread < 110_000
     assert 0 < image_loss(host, 128, 256, mask=True) - four < 1000
 
