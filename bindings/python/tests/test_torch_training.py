@@ -50,11 +50,11 @@ def test_modules():
     image, target = torch.rand(1, 3, 18, 17), torch.rand(1, 3, 18, 17)
     mask = torch.rand(18, 17)
     assert torch.equal(gt.SSIM()(image, target), gt.ssim(image, target))
-    assert torch.equal(gt.SSIM(7, 1.0, map=True, valid=True)(image, target),
+    assert torch.equal(gt.SSIM(window=7, sigma=1.0, map=True, valid=True)(image, target),
                        gt.ssim(image, target, window=7, sigma=1.0, map=True, valid=True))
     assert torch.equal(gt.ImageLoss()(image, target, mask),
                        gt.image_loss(image, target, mask=mask))
-    module = gt.ImageLoss(0.5, 0.2, ssim_weight=0.3, window=5)
+    module = gt.ImageLoss(l1_weight=0.5, l2_weight=0.2, ssim_weight=0.3, window=5)
     assert torch.equal(module(image, target), gt.image_loss(
         image, target, l1_weight=0.5, l2_weight=0.2, ssim_weight=0.3, window=5))
     assert "window=5" in repr(module) and not list(module.parameters())
