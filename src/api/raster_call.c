@@ -1,6 +1,6 @@
 #include "raster_call.h"
 
-#include "core/limits.h"
+#include "core/carve.h"
 
 gsc_status gsc__raster_begin(gsc__raster_call *call, const char *function, gsc_context *context,
                              const gsc_raster_args *args, const gsc_raster_info *info,
@@ -112,20 +112,18 @@ gsc_status gsc__raster_scratch(gsc__raster_call *call, gsc__workspace *workspace
  * work. */
 static gsc_status provide_for_project(gsc__raster_call *call, gsc__workspace *workspace,
                                       const gsc_raster_info *info) {
-    const size_t alignment = GSC__BUFFER_ALIGNMENT;
     gsc__raster_buffers *buffers = &call->buffers;
+    const size_t state = buffers->state ? 0 : info->state_bytes;
     if (!buffers->intersections && info->visible > 0) {
-        const size_t state =
-            buffers->state ? 0 : (info->state_bytes + alignment - 1) / alignment * alignment;
-        char *block = gsc__workspace_try(workspace, state + info->intersections_bytes);
-        if (block) {
-            buffers->intersections = block + state;
-            buffers->intersections_bytes = info->intersections_bytes;
+        gsc__carver carver = {0};
+        (void)gsc__carve_at(&carver, state, 1);
+        carver.base = gsc__workspace_try(workspace, carver.at + info->intersections_bytes);
+        if (carver.base && state > 0) {
+            buffers->state = carver.base;
+            buffers->state_bytes = state;
         }
-        if (block && state > 0) {
-            buffers->state = block;
-            buffers->state_bytes = info->state_bytes;
-        }
+        buffers->intersections_bytes = info->intersections_bytes;
+        buffers->intersections = gsc__carve(&carver, info->intersections_bytes, 1);
     }
     return gsc__workspace_provide(workspace, "state", info->state_bytes, &buffers->state,
                                   &buffers->state_bytes);

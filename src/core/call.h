@@ -10,7 +10,7 @@ typedef struct gsc__call {
     const char *function; /* the public one, without gsc_: messages begin with it */
     gsc_context *context;
     void *stream;     /* as the caller gave it */
-    bool shapes_only; /* nobody reads the tensors' data, which may be NULL */
+    bool shapes_only; /* the call does not read the tensors' data, which may be NULL */
 } gsc__call;
 
 /* What every entry point with a context begins with. */

@@ -10,7 +10,7 @@ typedef struct failure {
     char message[512];
     int32_t cuda_code;
 } failure;
-_Static_assert(sizeof(failure) <= GSC__THREAD_STORAGE_BYTES, "a thread has room for it");
+_Static_assert(sizeof(failure) <= GSC__THREAD_STORAGE_BYTES, "it fits a thread's storage");
 
 #define GSC__STATUSES(X)          \
     X(GSC_OK)                     \

@@ -5,8 +5,8 @@
 
 static void put(gsc__json *json, const char *text, size_t length) {
     if (json->used < json->size) {
-        size_t room = json->size - json->used;
-        memcpy(json->buffer + json->used, text, length < room ? length : room);
+        size_t left = json->size - json->used;
+        memcpy(json->buffer + json->used, text, length < left ? length : left);
     }
     json->used += length;
 }

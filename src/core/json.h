@@ -19,7 +19,7 @@ void gsc__json_end(gsc__json *json, char bracket);
 void gsc__json_string(gsc__json *json, const char *key, const char *text);
 void gsc__json_integer(gsc__json *json, const char *key, int64_t value);
 
-/* Ends the buffer with a NUL, if it has any room; gives the bytes that the whole text
+/* Ends the buffer with a NUL, if its size is not 0; returns the bytes that the whole text
  * needs, NUL included. */
 size_t gsc__json_finish(gsc__json *json);
 

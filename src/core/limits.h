@@ -33,9 +33,4 @@
 /* What state, intersections, scratch and the library's own blocks are aligned to. */
 #define GSC__BUFFER_ALIGNMENT 256
 
-/* Bytes up to where the next buffer may begin. */
-static inline size_t gsc__aligned_bytes(size_t bytes) {
-    return (bytes + GSC__BUFFER_ALIGNMENT - 1) / GSC__BUFFER_ALIGNMENT * GSC__BUFFER_ALIGNMENT;
-}
-
 #endif

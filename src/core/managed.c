@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_ROOM = 16 };
+enum { FIRST_CAPACITY = 16 };
 
 void gsc__managed_open(gsc__managed *managed, gsc_allocate_fn *allocate) {
     memset(managed, 0, sizeof *managed);
@@ -16,7 +16,7 @@ void gsc__managed_close(gsc__managed *managed) {
     free(managed->blocks);
 }
 
-/* What failed is told by the function that wanted memory. */
+/* The function that asked for memory reports the failure. */
 static void no_message(void *user, const char *kind, const char *message) {
     (void)user;
     (void)kind;
@@ -38,15 +38,15 @@ static void delete_tensor(DLManagedTensorVersioned *tensor) {
 
 static bool keep(gsc__managed *managed, const void *data, DLManagedTensorVersioned *tensor) {
     gsc__mutex_lock(&managed->mutex);
-    if (managed->count == managed->room) {
-        const size_t room = managed->room ? 2 * managed->room : FIRST_ROOM;
-        gsc__managed_block *blocks = realloc(managed->blocks, room * sizeof *blocks);
+    if (managed->count == managed->capacity) {
+        const size_t capacity = managed->capacity ? 2 * managed->capacity : FIRST_CAPACITY;
+        gsc__managed_block *blocks = realloc(managed->blocks, capacity * sizeof *blocks);
         if (blocks) {
             managed->blocks = blocks;
-            managed->room = room;
+            managed->capacity = capacity;
         }
     }
-    const bool fits = managed->count < managed->room;
+    const bool fits = managed->count < managed->capacity;
     if (fits) managed->blocks[managed->count++] = (gsc__managed_block){data, tensor};
     gsc__mutex_unlock(&managed->mutex);
     return fits;

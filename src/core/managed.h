@@ -15,8 +15,8 @@ typedef struct gsc__managed_block {
 typedef struct gsc__managed {
     gsc_allocate_fn *allocate; /* NULL: there is none */
     gsc__mutex mutex;
-    gsc__managed_block *blocks; /* [count] of room */
-    size_t count, room;
+    gsc__managed_block *blocks; /* [count] of capacity */
+    size_t count, capacity;
 } gsc__managed;
 
 void gsc__managed_open(gsc__managed *managed, gsc_allocate_fn *allocate);

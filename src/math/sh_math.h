@@ -8,7 +8,6 @@
 
 #include "splat_math.h"
 
-#define GSC__SH_MAX_DEGREE 4
 #define GSC__SH_MAX_COEFFICIENTS 25
 
 #define GSC__SH_0 GSC_REAL(0.28209479177387814)

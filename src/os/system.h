@@ -57,7 +57,7 @@ void gsc__thread_pause(void);
 int64_t gsc__process_id(void);
 /* Processors that this process may use, at least 1. */
 int gsc__cpu_count(void);
-/* Bytes of memory that this process may use, as far as the system tells; 0: unknown. */
+/* Bytes of memory that this process may use, as far as the system reports; 0: unknown. */
 int64_t gsc__memory_bytes(void);
 double gsc__clock_seconds(void); /* monotonic */
 /* A copy, to be freed, of an environment variable; NULL if it is not set, or empty. */
