@@ -100,7 +100,7 @@ def memory_mb(library, call):
     if library != report.OURS:
         return peak_mb(call)
     with memory_of_torch():
-        call()  # which also tells the next call how much it needs
+        call()  # so that the next call knows how much memory it needs
         return peak_mb(call)
 
 

@@ -4,7 +4,7 @@
 # host's part of it, in src/gpu/, runs on a mock driver.
 . "$(dirname "$0")/common.sh"
 
-least=90
+minimum=90
 GSPLAT_C_GOLDEN="$root/tests/golden"
 export GSPLAT_C_GOLDEN
 command -v gcovr >/dev/null || die "gcovr is not installed"
@@ -21,8 +21,8 @@ meson test -C build-coverage --no-rebuild --print-errorlogs --timeout-multiplier
 mkdir -p build-coverage/report
 gcovr --root . --object-directory build-coverage --filter src/ -j 2 \
     --html-details build-coverage/report/index.html --txt build-coverage/coverage.txt \
-    --fail-under-line $least build-coverage >build-coverage/gcovr.log 2>&1 || failed=$?
+    --fail-under-line $minimum build-coverage >build-coverage/gcovr.log 2>&1 || failed=$?
 sed -n '/TOTAL/p' build-coverage/coverage.txt
 awk '$1 ~ /^src/ && $4 + 0 < 90' build-coverage/coverage.txt
 say "line by line: build-coverage/report/index.html"
-[ -z "${failed:-}" ] || { tail -n 3 build-coverage/gcovr.log >&2 && die "less than $least %"; }
+[ -z "${failed:-}" ] || { tail -n 3 build-coverage/gcovr.log >&2 && die "less than $minimum %"; }

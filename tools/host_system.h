@@ -1,4 +1,4 @@
-/* The part of host.h that differs between systems; errno tells of failures. */
+/* The part of host.h that differs between systems; errno describes failures. */
 #ifndef GSPLAT_C_TOOLS_HOST_SYSTEM_H
 #define GSPLAT_C_TOOLS_HOST_SYSTEM_H
 

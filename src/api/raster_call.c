@@ -133,17 +133,17 @@ static gsc_status provide_for_project(gsc__raster_call *call, gsc__workspace *wo
  * then is blended in bands. */
 static gsc_status take_intersections(gsc__workspace *workspace, const gsc_raster_info *info,
                                      gsc__raster_buffers *buffers) {
-    const size_t least = info->intersections_min_bytes;
+    const size_t min_bytes = info->intersections_min_bytes;
     gsc__workspace_drop(workspace, buffers->intersections);
     buffers->intersections = NULL;
-    for (size_t bytes = info->intersections_bytes; bytes > least && !buffers->intersections;
-         bytes = bytes / 2 > least ? bytes / 2 : least) {
+    for (size_t bytes = info->intersections_bytes; bytes > min_bytes && !buffers->intersections;
+         bytes = bytes / 2 > min_bytes ? bytes / 2 : min_bytes) {
         buffers->intersections = gsc__workspace_try(workspace, bytes);
         buffers->intersections_bytes = bytes;
     }
     if (buffers->intersections) return GSC_OK;
-    buffers->intersections_bytes = least;
-    return gsc__workspace_take(workspace, "intersections", least, &buffers->intersections);
+    buffers->intersections_bytes = min_bytes;
+    return gsc__workspace_take(workspace, "intersections", min_bytes, &buffers->intersections);
 }
 
 static gsc_status provide_scratch(gsc__raster_call *call, gsc__workspace *workspace,

@@ -83,10 +83,10 @@ static double distance2(const float *p, const float *q) {
 }
 
 /* The largest error of float32 for the exact squared distance x. */
-static double least(double x) {
+static double lower_bound(double x) {
     return x > FLT_MAX ? FLT_MAX : x * (1 - 1e-6) - 1e-44;
 }
-static double most(double x) {
+static double upper_bound(double x) {
     return x > FLT_MAX * 0.9999 ? INFINITY : x * (1 + 1e-6) + 1e-44;
 }
 
@@ -110,7 +110,8 @@ static void check_row(const answer *a, int64_t row, const float *q, int64_t self
         assert_true(index < n && index != self && !seen[index]);
         seen[index] = true;
         double exact = distance2(points + 3 * index, q);
-        assert_true(distances2[found] >= least(exact) && distances2[found] <= most(exact));
+        assert_true(distances2[found] >= lower_bound(exact) &&
+                    distances2[found] <= upper_bound(exact));
         if (found > 0) {
             assert_true(distances2[found] >= distances2[found - 1]);
             if (distances2[found] == distances2[found - 1]) assert_true(index > indices[found - 1]);
@@ -132,7 +133,7 @@ static void check_row(const answer *a, int64_t row, const float *q, int64_t self
         assert_int_equal(found, a->k);
         float last = distances2[found - 1];
         double exact = distance2(points + 3 * i, q);
-        assert_true(most(exact) >= last);
+        assert_true(upper_bound(exact) >= last);
         /* If float32 distances are certainly equal, the index decides. */
         bool both_infinite = last == INFINITY && exact > 1.01 * (double)FLT_MAX;
         bool small_integer = exact == floor(exact) && exact < 1e6 &&

@@ -228,7 +228,7 @@ impl<'a, M: Memory> Scene<'a, M> {
         let grads = gradients.descriptor(&views);
         start.inner.call("Scene::backward", |api, context| {
             let saved = saved.raw.as_ptr();
-            // SAFETY: as for forward; the state is of this context.
+            // SAFETY: as for forward; the state belongs to this context.
             unsafe { (api.gsc_rasterize_backward)(context, &args, saved, &grads, start.stream) }
         })
     }

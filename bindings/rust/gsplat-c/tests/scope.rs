@@ -365,7 +365,7 @@ fn listeners_are_told_after_the_call_and_may_call_the_library() {
         .unwrap();
     let first = messages.lock().unwrap()[0].clone();
     assert_eq!(first.0, LogLevel::Info);
-    assert!(first.1.starts_with("Context::new: cuda:0"), "{}", first.1);
+    assert!(first.1.starts_with("context_create: cuda:0"), "{}", first.1);
     drop(context);
     assert_eq!(Arc::strong_count(&messages), 1, "the listener went with its context");
 }

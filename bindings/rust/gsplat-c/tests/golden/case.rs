@@ -1,4 +1,4 @@
-//! Recorded cases: `CASE.json` tells what lies where in `CASE.bin`.
+//! Recorded cases: `CASE.json` describes the arrays in `CASE.bin`.
 
 use gsplat_c::{Tensor, TensorMut};
 use serde_json::Value;

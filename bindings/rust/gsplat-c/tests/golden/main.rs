@@ -1,5 +1,5 @@
 //! What other implementations returned, through the safe interface on the CPU: outputs within
-//! 1e-4, gradients within 1e-3.  The folder's README tells what was recorded; without the
+//! 1e-4, gradients within 1e-3.  The folder's README describes the recordings; without the
 //! folder nothing is compared.
 
 mod case;
@@ -24,8 +24,8 @@ fn every_case(prefixes: &[&str], check: impl Fn(&Case, &mut Vec<String>)) {
         return;
     };
     let names = case::names(&folder, prefixes);
-    let least = if prefixes.len() > 1 { 12 } else { 3 };
-    assert!(names.len() >= least, "{} cases in {}", names.len(), folder.display());
+    let minimum = if prefixes.len() > 1 { 12 } else { 3 };
+    assert!(names.len() >= minimum, "{} cases in {}", names.len(), folder.display());
     let mut failures = Vec::new();
     for name in &names {
         check(&Case::open(Path::new(&folder), name), &mut failures);

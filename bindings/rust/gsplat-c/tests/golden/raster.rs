@@ -4,7 +4,7 @@ use crate::case::{Array, Arrays, Case};
 use gsplat_c::{Gradients, Outputs, Scene, TensorMut};
 
 impl Case {
-    /// Whether it is of gsplat; else it is of a variant of the original rasterizer.
+    /// Whether gsplat recorded it, rather than a variant of the original rasterizer.
     fn is_gsplat(&self) -> bool {
         self.text("op") == "gsplat.rasterization"
     }
