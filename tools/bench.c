@@ -1,11 +1,9 @@
 #include "bench_cases.h"
 #include "choice.h"
 #include "commands.h"
-#include "describe.h"
 #include "failure.h"
-#include "options.h"
-#include "progress.h"
-#include "timing.h"
+#include "info.h"
+#include "repeat.h"
 
 #include <string.h>
 
@@ -30,80 +28,49 @@ const char bench_help[] =
     "  --json              print JSON\n"
     "  -h, --help          print this text\n";
 
-typedef struct bench_options {
-    const char *scene_path, *operation;
-    camera_choice cameras;
-    int32_t gaussians; /* 0: not given */
-    int32_t repeat;
-    bool json, help;
-    render_settings settings;
-} bench_options;
-
 static bool has_operation(const char *name) {
     for (size_t i = 0; i < bench_case_count; i++)
         if (strcmp(bench_cases[i].name, name) == 0) return true;
     return false;
 }
 
-static int read_options(int argc, char **argv, bench_options *options) {
-    memset(options, 0, sizeof *options);
-    options->repeat = 10;
-    options->settings.sh_degree = -1;
-    options->settings.device.device_type = kDLCPU;
-    const struct option table[] = {
-        {"cameras", 0, OPTION_TEXT, &options->cameras.path, 0, 0},
-        {"camera", 0, OPTION_TEXT, &options->cameras.which, 0, 0},
-        {"size", 0, OPTION_SIZE, options->cameras.size, 0, 0},
-        {"gaussians", 0, OPTION_NUMBER, &options->gaussians, 1, 100000000},
-        {"sh-degree", 0, OPTION_NUMBER, &options->settings.sh_degree, 0, 4},
-        {"operation", 0, OPTION_TEXT, &options->operation, 0, 0},
-        {"antialias", 0, OPTION_FLAG, &options->settings.antialias, 0, 0},
-        {"compat", 0, OPTION_FLAG, &options->settings.compat, 0, 0},
-        {"device", 0, OPTION_DEVICE, &options->settings.device, 0, 0},
-        {"threads", 0, OPTION_NUMBER, &options->settings.threads, 1, 1024},
-        {"repeat", 0, OPTION_NUMBER, &options->repeat, 1, 10000},
-        {"json", 0, OPTION_FLAG, &options->json, 0, 0},
-        {"help", 'h', OPTION_FLAG, &options->help, 0, 0},
-    };
-    int code = options_read(argc, argv, table, sizeof table / sizeof *table, &options->scene_path);
-    if (code != EXIT_OK || options->help) return code;
+static int check_options(const command_options *options) {
     if (options->scene_path && options->gaussians)
         return fail_usage("--gaussians %d: is for the random scene, not for %s",
                           (int)options->gaussians, options->scene_path);
     if (options->operation && !has_operation(options->operation))
         return fail_usage("--operation %s: no such operation (see 'gsplat-c bench --help')",
                           options->operation);
-    if (options->cameras.which && strcmp(options->cameras.which, "all") == 0)
+    if (options->camera && strcmp(options->camera, "all") == 0)
         return fail_usage("--camera all: one camera at a time is timed");
-    return choice_check(&options->cameras, &options->settings);
+    return choice_check(options);
 }
 
 /* All runs of a prepared case; false after fail().  *status: of the last run. */
-static bool run_case(struct bench *bench, const struct bench_case *what, timing *times,
-                     gsc_status *status) {
+static bool run_case(struct bench *bench, const struct bench_case *what, size_t repeat,
+                     timing *times, gsc_status *status) {
     device_memory *device = &bench->to.device;
-    double milliseconds;
+    times->count = 0;
     *status = what->run(bench);
-    while (*status == GSC_OK && times->count < times->capacity) {
+    while (*status == GSC_OK && times->count < repeat) {
         if (!device_start(device)) return false;
         *status = what->run(bench);
-        if (!device_stop(device, &milliseconds)) return false;
-        timing_add(times, milliseconds);
+        if (!device_stop(device, &times->runs[times->count++])) return false;
     }
     return *status == GSC_OK || *status == GSC_ERROR_UNSUPPORTED;
 }
 
 /* Times one case into a JSON object of its own; false after fail(). */
-static bool time_case(struct bench *bench, const struct bench_case *what, timing *times,
+static bool time_case(struct bench *bench, const struct bench_case *what, size_t repeat,
                       cJSON *results) {
+    timing times;
     device_memory *device = &bench->to.device;
     const size_t scene_bytes = device->bytes;
     gsc_status status = GSC_OK;
-    timing_clear(times);
     bool good = !what->prepare || what->prepare(bench);
     const size_t input_bytes = scene_bytes + bench_input_bytes(bench, what);
     device_reset_peak(device);
-    good = good && run_case(bench, what, times, &status);
+    good = good && run_case(bench, what, repeat, &times, &status);
     bench_release(bench);
     if (!good) return false;
     cJSON *result = cJSON_CreateObject();
@@ -111,26 +78,24 @@ static bool time_case(struct bench *bench, const struct bench_case *what, timing
     cJSON_AddStringToObject(result, "what", what->what);
     cJSON_AddBoolToObject(result, "supported", status == GSC_OK);
     if (status == GSC_OK) {
-        cJSON_AddNumberToObject(result, "median_ms", timing_median(times));
-        cJSON_AddNumberToObject(result, "min_ms", timing_min(times));
-        cJSON_AddNumberToObject(result, "runs", (double)times->count);
+        cJSON_AddNumberToObject(result, "median_ms", timing_median(&times));
+        cJSON_AddNumberToObject(result, "min_ms", timing_min(&times));
+        cJSON_AddNumberToObject(result, "runs", (double)times.count);
         cJSON_AddNumberToObject(result, "bytes", (double)(device->peak - input_bytes));
     }
     cJSON_AddItemToArray(results, result);
     return true;
 }
 
-static bool time_cases(struct bench *bench, const bench_options *options, cJSON *results) {
-    timing times;
-    if (!timing_open(&times, (size_t)options->repeat)) return false;
+static bool time_cases(struct bench *bench, const command_options *options, cJSON *results) {
+    const size_t repeat = options->repeat ? (size_t)options->repeat : 10;
     bool good = true;
     for (size_t i = 0; good && i < bench_case_count; i++) {
         if (options->operation && strcmp(options->operation, bench_cases[i].name) != 0) continue;
         progress_show(i, bench_case_count);
-        good = time_case(bench, &bench_cases[i], &times, results);
+        good = time_case(bench, &bench_cases[i], repeat, results);
     }
     progress_hide();
-    timing_close(&times);
     return good;
 }
 
@@ -145,7 +110,7 @@ static bool print_device(DLDevice where) {
     return true;
 }
 
-static bool print_table(const bench_options *options, const struct bench *bench,
+static bool print_table(const command_options *options, const struct bench *bench,
                         const cJSON *results) {
     printf("%s  %lld Gaussians  SH degree %d  %dx%d\n",
            options->scene_path ? options->scene_path : "random scene",
@@ -170,7 +135,8 @@ static bool print_table(const bench_options *options, const struct bench *bench,
     return true;
 }
 
-static bool print_report(const bench_options *options, const struct bench *bench, cJSON *results) {
+static bool print_report(const command_options *options, const struct bench *bench,
+                         cJSON *results) {
     cJSON *library = describe_library(), *device = describe_device(bench->to.device.where);
     if (!library || !device) {
         cJSON_Delete(library);
@@ -185,20 +151,18 @@ static bool print_report(const bench_options *options, const struct bench *bench
     cJSON_AddNumberToObject(tree, "sh_degree", bench->to.args.sh_degree);
     cJSON_AddNumberToObject(tree, "width", bench->to.args.width);
     cJSON_AddNumberToObject(tree, "height", bench->to.args.height);
-    cJSON_AddNumberToObject(tree, "threads", options->settings.threads);
+    cJSON_AddNumberToObject(tree, "threads", options->threads);
     cJSON_AddItemReferenceToObject(tree, "results", results);
     bool printed = print_json(tree);
     cJSON_Delete(tree);
     return printed;
 }
 
-static int bench_with(const bench_options *options, const gaussians *scene,
+static int bench_with(const command_options *options, const gaussians *scene,
                       const struct camera *camera) {
-    struct bench bench;
-    memset(&bench, 0, sizeof bench);
-    bench.scene = scene;
+    struct bench bench = {.scene = scene};
     cJSON *results = cJSON_CreateArray();
-    bool good = results && renderer_open(&bench.to, scene, &options->settings);
+    bool good = results && renderer_open(&bench.to, scene, options);
     if (good) renderer_aim(&bench.to, camera);
     good = good && time_cases(&bench, options, results);
     if (good)
@@ -209,30 +173,22 @@ static int bench_with(const bench_options *options, const gaussians *scene,
     return good ? EXIT_OK : EXIT_RUNTIME;
 }
 
-static bool get_scene(const bench_options *options, gaussians *scene) {
+static bool get_scene(const command_options *options, gaussians *scene) {
     if (options->scene_path) return gaussians_read(scene, options->scene_path);
-    int32_t degree = options->settings.sh_degree;
+    int32_t degree = options->sh_degree;
     return bench_scene(scene, options->gaussians ? options->gaussians : 100000,
                        degree < 0 ? 3 : degree);
 }
 
-int bench_command(int argc, char **argv) {
-    bench_options options;
-    int code = read_options(argc, argv, &options);
+int bench_command(const command_options *options) {
+    int code = check_options(options);
     if (code != EXIT_OK) return code;
-    if (options.help) {
-        fputs(bench_help, stdout);
-        return EXIT_OK;
-    }
     gaussians scene;
     camera_list cameras;
-    if (!get_scene(&options, &scene)) return EXIT_RUNTIME;
-    code = choice_scene(&options.settings, &scene, options.scene_path);
-    if (code == EXIT_OK) code = choice_cameras(&options.cameras, &scene, &cameras);
-    if (code == EXIT_OK) {
-        code = bench_with(&options, &scene, &cameras.items[0]);
-        cameras_free(&cameras);
-    }
+    if (!get_scene(options, &scene)) return EXIT_RUNTIME;
+    code = choice_cameras(options, &scene, &cameras);
+    if (code == EXIT_OK) code = bench_with(options, &scene, &cameras.items[0]);
+    cameras_free(&cameras);
     gaussians_free(&scene);
     return code;
 }

@@ -92,10 +92,8 @@ static bool get_name(const place *at, char **name) {
     snprintf(number, sizeof number, "%05d", at->index);
     const char *source = number;
     if (cJSON_IsString(item) && *item->valuestring) source = item->valuestring;
-    size_t size = strlen(source) + 1;
-    *name = malloc(size);
+    *name = format_text("%s", source);
     if (!*name) return fail("%s: out of memory", at->path);
-    memcpy(*name, source, size);
     for (char *c = *name; *c; c++) /* names are printed */
         if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?';
     return true;
@@ -151,7 +149,10 @@ bool cameras_read(camera_list *cameras, const char *path) {
 }
 
 void cameras_free(camera_list *cameras) {
-    for (size_t i = 0; i < cameras->count; i++) free(cameras->items[i].name);
+    for (size_t i = 0; i < cameras->count; i++) {
+        free(cameras->items[i].name);
+        free(cameras->items[i].picture);
+    }
     free(cameras->items);
     memset(cameras, 0, sizeof *cameras);
 }
@@ -166,10 +167,10 @@ const struct camera *cameras_find(const camera_list *cameras, const char *text) 
 }
 
 void cameras_keep(camera_list *cameras, size_t index) {
-    for (size_t i = 0; i < cameras->count; i++)
-        if (i != index) free(cameras->items[i].name);
-    cameras->items[0] = cameras->items[index];
-    cameras->count = 1;
+    struct camera kept = cameras->items[index];
+    cameras->items[index] = cameras->items[0];
+    cameras->items[0] = kept;
+    while (cameras->count > 1) free(cameras->items[--cameras->count].name);
 }
 
 void camera_resize(struct camera *camera, int32_t width, int32_t height) {

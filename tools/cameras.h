@@ -7,6 +7,7 @@
 
 struct camera {
     char *name;
+    char *picture; /* path of its picture; NULL: not set */
     int32_t width, height;
     float intrinsics[4];   /* fx fy cx cy, pixels */
     double rotation[3][3]; /* its columns are the camera's x, y, z axes in the world */
@@ -27,7 +28,7 @@ void cameras_free(camera_list *cameras);
 
 /* By name, else by index; NULL if there is none. */
 const struct camera *cameras_find(const camera_list *cameras, const char *text);
-/* Drops all but one. */
+/* Drops all others. */
 void cameras_keep(camera_list *cameras, size_t index);
 /* Changes the image's size, so that all that was in the image stays in it. */
 void camera_resize(struct camera *camera, int32_t width, int32_t height);

@@ -3,9 +3,11 @@
 #ifndef GSPLAT_C_TOOLS_COMMANDS_H
 #define GSPLAT_C_TOOLS_COMMANDS_H
 
-int render_command(int argc, char **argv);
-int info_command(int argc, char **argv);
-int bench_command(int argc, char **argv);
+#include "options.h"
+
+int render_command(const command_options *options);
+int info_command(const command_options *options);
+int bench_command(const command_options *options);
 
 extern const char render_help[], info_help[], bench_help[];
 

@@ -1,7 +1,7 @@
 /* A CUDA device through the CUDA Runtime, which is linked statically: the program still
  * starts where there is no driver.  The Runtime works in the device's primary context, as
  * the library does, so that memory, streams and events are shared. */
-#include "device_memory.h"
+#include "device.h"
 #include "failure.h"
 
 #include <cuda_runtime_api.h>
@@ -16,7 +16,7 @@ static bool check(const device_memory *device, cudaError_t result, const char *f
 /* Calls a function of the Runtime; false after fail(). */
 #define CALL(device, function, ...) check(device, function(__VA_ARGS__), #function)
 
-/* Otherwise the pool gives its memory back at every wait, and the next run pays for it.
+/* By default the pool frees its memory at every wait, and the next run must allocate it again.
  * Some virtual GPUs have no pools. */
 static bool keep_pool(device_memory *device) {
     int pools = 0;
@@ -97,7 +97,7 @@ static bool stop_cuda(device_memory *device, double *milliseconds) {
     return good;
 }
 
-const struct device_functions device_cuda_functions = {
+const struct cuda_functions device_cuda_functions = {
     .open = open_cuda,
     .close = close_cuda,
     .alloc = alloc_cuda,

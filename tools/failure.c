@@ -2,6 +2,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 static char text[1024];
 
@@ -31,4 +32,20 @@ int fail_usage(const char *format, ...) {
 
 const char *failure_text(void) {
     return text;
+}
+
+char *format_text(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(NULL, 0, format, arguments);
+    va_end(arguments);
+    char *formatted = length < 0 ? NULL : malloc((size_t)length + 1);
+    if (!formatted) {
+        fail("no memory for a file name");
+        return NULL;
+    }
+    va_start(arguments, format);
+    vsnprintf(formatted, (size_t)length + 1, format, arguments);
+    va_end(arguments);
+    return formatted;
 }

@@ -1,4 +1,4 @@
-/* The one line that the command prints when something goes wrong. */
+/* Text: the one line that the command prints when something goes wrong, and new strings. */
 #ifndef GSPLAT_C_TOOLS_FAILURE_H
 #define GSPLAT_C_TOOLS_FAILURE_H
 
@@ -23,5 +23,8 @@ bool fail(const char *format, ...) FAILURE_PRINTF;
 int fail_usage(const char *format, ...) FAILURE_PRINTF;
 /* The message of the last failure; "" before the first. */
 const char *failure_text(void);
+
+/* Text to be freed; NULL after fail(). */
+char *format_text(const char *format, ...) FAILURE_PRINTF;
 
 #endif

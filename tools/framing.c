@@ -112,14 +112,13 @@ bool cameras_frame(camera_list *cameras, const gaussians *scene, int32_t width, 
     memset(cameras, 0, sizeof *cameras);
     sample *samples = malloc(MAX_SAMPLES * sizeof *samples);
     cameras->items = calloc(1, sizeof *cameras->items);
-    char *name = malloc(sizeof "view");
+    char *name = format_text("view");
     if (!samples || !cameras->items || !name) {
         free(samples);
         free(name);
         cameras_free(cameras);
         return fail("no memory to frame the scene");
     }
-    memcpy(name, "view", sizeof "view");
     struct camera *camera = &cameras->items[cameras->count++];
     camera->name = name;
     camera->width = width;

@@ -1,4 +1,4 @@
-/* gpu_compile: one device-only .cu file to one image, with NVRTC.
+/* gpu_compile: compiles a device-only .cu file to one image, with NVRTC.
  *
  *     gpu_compile NVRTC_LIBRARY NVFATBIN_LIBRARY ARCH INPUT OUTPUT [-Idir] [-Dname=value] ..
  *
@@ -52,11 +52,11 @@ static void load(const char *path, nvrtc *api) {
 static char *read_text(const char *path) {
     FILE *file = fopen(path, "rb");
     if (!file) exit(fail("cannot read", path));
-    size_t size = 0, room = 1 << 16;
-    char *text = malloc(room);
-    for (size_t got; text && (got = fread(text + size, 1, room - size - 1, file)) > 0;) {
+    size_t size = 0, capacity = 1 << 16;
+    char *text = malloc(capacity);
+    for (size_t got; text && (got = fread(text + size, 1, capacity - size - 1, file)) > 0;) {
         size += got;
-        if (size + 1 == room) text = realloc(text, room *= 2);
+        if (size + 1 == capacity) text = realloc(text, capacity *= 2);
     }
     fclose(file);
     if (!text) exit(fail("out of memory reading", path));

@@ -3,7 +3,6 @@
 #include "host.h"
 
 #include "failure.h"
-#include "host_system.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -36,4 +36,15 @@ bool output_open(output_file *file, const char *path);
 /* Puts the file in place if `complete`, else removes it.  False after fail(). */
 bool output_close(output_file *file, bool complete);
 
+/* What host.c builds on; errno says why one failed. */
+long host_process_id(void);
+/* True also if something with that name exists. */
+bool host_make_one_directory(const char *path);
+/* The path with symbolic links resolved; a copy if nothing is there, and on Windows.  To be
+ * freed; NULL without memory. */
+char *host_real_path(const char *path);
+/* For writing; fails if it exists. */
+FILE *host_create_file(const char *path);
+bool host_replace_file(const char *from, const char *to);
+
 #endif

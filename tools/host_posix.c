@@ -1,7 +1,6 @@
 #define _XOPEN_SOURCE 700
 
 #include "host.h"
-#include "host_system.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,7 +1,6 @@
 #define WIN32_LEAN_AND_MEAN
 
 #include "host.h"
-#include "host_system.h"
 
 #include <direct.h>
 #include <errno.h>

@@ -28,12 +28,13 @@ static const char main_help[] =
     "2 if the command line is wrong.\n";
 
 static const struct {
-    const char *name;
-    int (*run)(int argc, char **argv);
+    const char *name, *help;
+    command_id command;
+    int (*run)(const command_options *options);
 } commands[] = {
-    {"render", render_command},
-    {"info", info_command},
-    {"bench", bench_command},
+    {"render", render_help, COMMAND_RENDER, render_command},
+    {"info", info_help, COMMAND_INFO, info_command},
+    {"bench", bench_help, COMMAND_BENCH, bench_command},
 };
 
 static int run(int argc, char **argv) {
@@ -47,8 +48,15 @@ static int run(int argc, char **argv) {
         printf("gsplat-c %s\n", gsc_version());
         return EXIT_OK;
     }
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-        if (strcmp(word, commands[i].name) == 0) return commands[i].run(argc, argv);
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        if (strcmp(word, commands[i].name) != 0) continue;
+        command_options options;
+        int code = options_read(&options, commands[i].command, argc, argv);
+        if (code != EXIT_OK) return code;
+        if (!options.help) return commands[i].run(&options);
+        fputs(commands[i].help, stdout);
+        return EXIT_OK;
+    }
     return fail_usage("%s: no such command (see 'gsplat-c --help')", word);
 }
 

@@ -1,4 +1,4 @@
-/* The options of a command: --name VALUE, --name=VALUE, or -n VALUE for some. */
+/* The options of all commands: --name VALUE, --name=VALUE, or -n VALUE for some. */
 #ifndef GSPLAT_C_TOOLS_OPTIONS_H
 #define GSPLAT_C_TOOLS_OPTIONS_H
 
@@ -6,30 +6,27 @@
 
 #include <stdbool.h>
 
-/* Longest side of an image, pixels. */
-enum { MAX_SIDE = 16384 };
+enum { MAX_SIDE = 16384, MAX_RUNS = 10000 }; /* longest side of an image, pixels; --repeat */
 
-typedef enum option_kind {
-    OPTION_FLAG,   /* bool *: no value */
-    OPTION_TEXT,   /* const char ** */
-    OPTION_NUMBER, /* int32_t *: low to high */
-    OPTION_SIZE,   /* int32_t [2]: WIDTHxHEIGHT, 1 to MAX_SIDE each */
-    OPTION_COLOR,  /* float [3]: R,G,B, each 0 to 1 */
-    OPTION_DEVICE  /* DLDevice *: cpu, cuda or cuda:N */
-} option_kind;
+/* Bits: an option may belong to several commands. */
+typedef enum command_id { COMMAND_RENDER = 1, COMMAND_INFO = 2, COMMAND_BENCH = 4 } command_id;
 
-struct option {
-    const char *name; /* without dashes */
-    char letter;      /* of the short form; 0: none */
-    option_kind kind;
-    void *target; /* keeps its value where the option is not given */
-    int32_t low, high;
-};
+/* Zero or NULL where an option is not given, but for sh_degree and device. */
+typedef struct command_options {
+    const char *scene_path, *output, *operation;
+    const char *cameras; /* path of cameras.json */
+    const char *camera;  /* name, number or "all" */
+    int32_t size[2];     /* width, height */
+    int32_t gaussians, repeat, threads;
+    int32_t sh_degree; /* -1: the scene's */
+    DLDevice device;
+    float background[3];
+    bool antialias, compat, depth, json, help;
+} command_options;
 
-/* Reads argv[2..]: argv[1] is the command's name.  What is not an option goes to
- * *operand, of which there may be one.  EXIT_OK or EXIT_USAGE after fail_usage(). */
-int options_read(int argc, char **argv, const struct option *options, size_t count,
-                 const char **operand);
+/* Reads argv[2..]: argv[1] is the command's name.  A word that is not an option is the
+ * scene's path; there may be one.  EXIT_OK, or EXIT_USAGE after fail_usage(). */
+int options_read(command_options *options, command_id command, int argc, char **argv);
 
 /* A whole number and nothing else. */
 bool read_whole_number(const char *text, int32_t low, int32_t high, int32_t *value);

@@ -10,16 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const unsigned char type_bytes[] = {1, 1, 2, 2, 4, 4, 4, 8};
+const char *const ply_format_names[PLY_FORMATS] = {"ascii", "binary_little_endian",
+                                                   "binary_big_endian"};
 
-size_t ply_type_bytes(ply_type type) {
-    return type_bytes[type];
-}
-
-const char *ply_format_name(ply_format format) {
-    static const char *const names[] = {"ascii", "binary_little_endian", "binary_big_endian"};
-    return names[format];
-}
+const struct ply_type_info ply_types[PLY_TYPES] = {
+    {"int8", "char", 1}, {"uint8", "uchar", 1}, {"int16", "short", 2},   {"uint16", "ushort", 2},
+    {"int32", "int", 4}, {"uint32", "uint", 4}, {"float32", "float", 4}, {"float64", "double", 8},
+};
 
 bool ply_open(ply *file, const char *path) {
     memset(file, 0, sizeof *file);
@@ -57,7 +54,7 @@ static int64_t min_row_bytes(const ply *file, const ply_element *element) {
         if (file->format == PLY_ASCII)
             bytes += 2;
         else
-            bytes += type_bytes[property->is_list ? property->count_type : property->type];
+            bytes += ply_types[property->is_list ? property->count_type : property->type].bytes;
     }
     return bytes;
 }
@@ -81,7 +78,7 @@ static bool host_is_little_endian(void) {
 
 static double decode(const unsigned char *data, ply_type type, bool swap) {
     unsigned char bytes[8];
-    size_t size = type_bytes[type];
+    size_t size = ply_types[type].bytes;
     if (swap)
         for (size_t i = 0; i < size; i++) bytes[i] = data[size - 1 - i];
     else
@@ -106,18 +103,19 @@ static double decode(const unsigned char *data, ply_type type, bool swap) {
     case PLY_UINT32: return value.u32;
     case PLY_FLOAT32: return (double)value.f32;
     case PLY_FLOAT64: return value.f64;
+    case PLY_TYPES: break;
     }
     return NAN;
 }
 
 static bool read_binary_list(ply *file, const ply_property *property, bool swap) {
-    const unsigned char *data = stream_take(&file->input, type_bytes[property->count_type]);
+    const unsigned char *data = stream_take(&file->input, ply_types[property->count_type].bytes);
     if (!data) return false;
     double count = decode(data, property->count_type, swap);
     if (count < 0)
         return fail("%s: row %lld: list '%s' has length %.0f", file->input.path,
                     (long long)file->row, property->name, count);
-    return stream_skip(&file->input, (int64_t)count * type_bytes[property->type]);
+    return stream_skip(&file->input, (int64_t)count * ply_types[property->type].bytes);
 }
 
 static bool read_binary_row(ply *file, const ply_element *element, double *values) {
@@ -130,12 +128,12 @@ static bool read_binary_row(ply *file, const ply_element *element, double *value
         }
         size_t run = i, bytes = 0; /* neighbouring scalars at once */
         while (run < element->property_count && !element->properties[run].is_list)
-            bytes += type_bytes[element->properties[run++].type];
+            bytes += ply_types[element->properties[run++].type].bytes;
         const unsigned char *data = stream_take(&file->input, bytes);
         if (!data) return false;
         for (; i < run; i++) {
             values[i] = decode(data, element->properties[i].type, swap);
-            data += type_bytes[element->properties[i].type];
+            data += ply_types[element->properties[i].type].bytes;
         }
     }
     return true;

@@ -13,10 +13,11 @@ typedef enum ply_type {
     PLY_INT32,
     PLY_UINT32,
     PLY_FLOAT32,
-    PLY_FLOAT64
+    PLY_FLOAT64,
+    PLY_TYPES
 } ply_type;
 
-typedef enum ply_format { PLY_ASCII, PLY_LITTLE_ENDIAN, PLY_BIG_ENDIAN } ply_format;
+typedef enum ply_format { PLY_ASCII, PLY_LITTLE_ENDIAN, PLY_BIG_ENDIAN, PLY_FORMATS } ply_format;
 
 typedef struct ply_property {
     char *name;
@@ -53,10 +54,14 @@ bool ply_read_row(ply *file, double *values /* [property_count] */);
 
 /* -1 if the element has no such property. */
 int ply_property_index(const ply_element *element, const char *name);
-const char *ply_format_name(ply_format format);
-size_t ply_type_bytes(ply_type type);
 
-/* Of ply_header.c. */
+extern const char *const ply_format_names[PLY_FORMATS];
+extern const struct ply_type_info {
+    const char *name, *old_name;
+    unsigned char bytes;
+} ply_types[PLY_TYPES];
+
+/* In ply_header.c. */
 bool ply_read_header(ply *file);
 
 #endif

@@ -10,15 +10,15 @@ bool check_status(gsc_status status) {
 
 /* The context comes first: it has the better message where there is no driver or no such
  * device.  It allocates nothing before the first operation. */
-static bool open_device(renderer *to, const render_settings *settings) {
+static bool open_device(renderer *to, const command_options *options) {
     gsc_context_desc desc;
-    gsc_context_desc_init(&desc, settings->device);
+    gsc_context_desc_init(&desc, options->device);
     const gsc_allocator allocator = device_allocator(&to->device);
     desc.allocator = &allocator;
-    desc.cpu_threads = settings->threads;
-    return device_supported(settings->device) &&
+    desc.cpu_threads = options->threads;
+    return device_supported(options->device) &&
            check_status(gsc_context_create(&desc, &to->context)) &&
-           device_open(&to->device, settings->device);
+           device_open(&to->device, options->device);
 }
 
 static bool give_scene(renderer *to, const gaussians *scene) {
@@ -36,19 +36,19 @@ static bool give_scene(renderer *to, const gaussians *scene) {
            array_give(&to->sh, device, scene->sh, 3, (const int64_t[]){n, k, 3});
 }
 
-bool renderer_open(renderer *to, const gaussians *scene, const render_settings *settings) {
+bool renderer_open(renderer *to, const gaussians *scene, const command_options *options) {
     memset(to, 0, sizeof *to);
     to->args.struct_size = sizeof to->args;
     to->outputs.struct_size = sizeof to->outputs;
     to->buffers.struct_size = sizeof to->buffers;
     to->info.struct_size = sizeof to->info;
-    if (!open_device(to, settings) || !give_scene(to, scene)) return false;
+    if (!open_device(to, options) || !give_scene(to, scene)) return false;
     to->args.flags = GSC_RASTER_PIXEL_LAST;
-    if (settings->antialias) to->args.flags |= GSC_RASTER_ANTIALIAS;
-    if (settings->compat) to->args.flags |= GSC_RASTER_COMPAT_3DGS;
-    to->args.sh_degree = settings->sh_degree < 0 ? scene->sh_degree : settings->sh_degree;
-    to->with_depth = settings->depth;
-    memcpy(to->background_values, settings->background, sizeof to->background_values);
+    if (options->antialias) to->args.flags |= GSC_RASTER_ANTIALIAS;
+    if (options->compat) to->args.flags |= GSC_RASTER_COMPAT_3DGS;
+    to->args.sh_degree = options->sh_degree < 0 ? scene->sh_degree : options->sh_degree;
+    to->with_depth = options->depth;
+    memcpy(to->background_values, options->background, sizeof to->background_values);
     array_borrow(&to->background, to->background_values, 1, (const int64_t[]){3});
     to->args.background = &to->background.view;
     return true;

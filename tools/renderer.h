@@ -1,19 +1,11 @@
-/* Draws one scene from one camera after another through the library, in two steps and
- * with memory that is kept from view to view. */
+/* Rasterizes a scene for one camera after another, in two steps, and keeps its memory from view
+ * to view. */
 #ifndef GSPLAT_C_TOOLS_RENDERER_H
 #define GSPLAT_C_TOOLS_RENDERER_H
 
-#include "array.h"
 #include "cameras.h"
-
-typedef struct render_settings {
-    DLDevice device;
-    int32_t threads;   /* 0: all */
-    int32_t sh_degree; /* -1: that of the scene */
-    float background[3];
-    bool antialias, compat;
-    bool depth; /* alpha and depth besides the colour */
-} render_settings;
+#include "device.h"
+#include "options.h"
 
 typedef struct renderer {
     device_memory device;
@@ -34,7 +26,7 @@ typedef struct renderer {
 
 /* The scene must outlive the renderer, which must stay where it is.  Every function
  * returns false after fail(); renderer_close is fine after any of them. */
-bool renderer_open(renderer *to, const gaussians *scene, const render_settings *settings);
+bool renderer_open(renderer *to, const gaussians *scene, const command_options *options);
 void renderer_aim(renderer *to, const struct camera *camera);
 /* Step 1 and step 2 of the rasterizer. */
 bool renderer_project(renderer *to);

@@ -68,9 +68,9 @@ bool stream_skip(stream *input, int64_t bytes) {
     if (bytes > input->left)
         return fail("%s: cut short: the file ends in the middle of its data", input->path);
     while (bytes > 0) {
-        size_t piece = bytes < FIRST_CAPACITY ? (size_t)bytes : (size_t)FIRST_CAPACITY;
-        if (!stream_take(input, piece)) return false;
-        bytes -= (int64_t)piece;
+        size_t chunk = bytes < FIRST_CAPACITY ? (size_t)bytes : (size_t)FIRST_CAPACITY;
+        if (!stream_take(input, chunk)) return false;
+        bytes -= (int64_t)chunk;
     }
     return true;
 }
