@@ -74,4 +74,36 @@ macro_rules! flags {
         })*
     };
 }
-pub(crate) use {flags, setters, values};
+/// A builder of a descriptor: each value and tensor is a line with its documentation, from which
+/// follow a field, a setter and the descriptor's field.  `more` are fields of another kind.
+macro_rules! descriptor {
+    (
+        $(#[$meta:meta])*
+        $name:ident<$a:lifetime, $m:ident> => $sys:ident;
+        more { $($more:ident: $more_kind:ty,)* }
+        values { $($(#[$value_doc:meta])* $value:ident: $value_kind:ty,)* }
+        tensors { $($(#[$doc:meta])* $tensor:ident as $field:ident: $kind:ty,)* }
+    ) => {
+        $(#[$meta])*
+        pub struct $name<$a, $m: Memory = Host> {
+            $(pub(crate) $more: $more_kind,)*
+            $($value: $value_kind,)*
+            $($tensor: Option<$kind>,)*
+        }
+
+        impl<$a, $m: Memory> $name<$a, $m> {
+            $crate::builder::values! { $($(#[$value_doc])* $value: $value_kind,)* }
+            $crate::builder::setters! { $($(#[$doc])* $tensor: $kind,)* }
+
+            /// Without what `more` has.
+            pub(crate) fn descriptor<'v>(&'v self, views: &Views<'v>) -> sys::$sys {
+                sys::$sys {
+                    $($value: self.$value,)*
+                    $($field: views.of(&self.$tensor),)*
+                    ..Default::default()
+                }
+            }
+        }
+    };
+}
+pub(crate) use {descriptor, flags, setters, values};

@@ -1,6 +1,6 @@
 //! The rasterizer.
 
-use crate::builder::{Views, flags, setters, values};
+use crate::builder::{Views, descriptor, flags};
 use crate::context::Inner;
 use crate::queue::{Queue, Start};
 use crate::tensor::{CameraTensor, Host, Memory};
@@ -9,126 +9,64 @@ use gsplat_c_sys as sys;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-/// Gaussians and the cameras that see them.
-///
-/// N Gaussians, C cameras; every `[C, ..]` may drop C when it is 1.  Cameras look along +z, x to
-/// the right, y down.  Required: `view`, `intrinsics` or `projection`, `means`, `opacities`,
-/// `scales` and `rotations` or `covariances`, and `colors` or `sh`.
-///
-/// Two numeric conventions: exact, the default, where every gradient is the derivative of the
-/// image; and [`compat_3dgs`](Self::compat_3dgs).
-///
-/// ```
-/// use gsplat_c::{Context, Device, Outputs, Scene, TensorMut};
-///
-/// let (width, height) = (64, 48);
-/// let mut image = vec![0.0f32; 3 * height * width];
-/// let scene = Scene::new(width, height)
-///     .view(&[[1.0f32, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
-///     .intrinsics(&[50.0f32, 50.0, 32.0, 24.0])
-///     .means(&[[0.0f32, 0.0, 4.0]])
-///     .scales(&[[0.3f32, 0.3, 0.3]])
-///     .rotations(&[[1.0f32, 0.0, 0.0, 0.0]])
-///     .opacities(&[0.9f32])
-///     .colors(&[[1.0f32, 0.5, 0.0]]);
-/// let context = Context::new(Device::Cpu)?;
-/// let outputs = Outputs::new(TensorMut::new(&mut image, [3, height, width])?);
-/// scene.rasterize(&context, outputs)?;
-/// assert!(image[24 * width + 32] > 0.8); // red, in the middle
-/// # Ok::<(), gsplat_c::Error>(())
-/// ```
-///
-/// A scene borrows its tensors; a call borrows its outputs:
-///
-/// ```compile_fail,E0505
-/// # use gsplat_c::*;
-/// let means = vec![[0.0f32; 3]; 10];
-/// let scene: Scene = Scene::new(64, 64).means(&means);
-/// drop(means);
-/// let _ = scene.clone();
-/// ```
-/// ```compile_fail,E0499
-/// # use gsplat_c::*;
-/// let mut image = vec![[0.0f32; 3]; 10];
-/// let outputs: Outputs = Outputs::new(&mut image).alpha(&mut image); // one memory for two
-/// ```
-/// ```compile_fail,E0502
-/// # use gsplat_c::*;
-/// let mut means = vec![[0.0f32; 3]; 10];
-/// let gradients: Gradients = Gradients::new().grad_color(&means).means(&mut means);
-/// ```
-#[derive(Clone, Debug, Default)]
-#[must_use = "a scene does nothing until it is rasterized"]
-pub struct Scene<'a, M: Memory = Host> {
-    flags: u32,
-    width: i32,
-    height: i32,
-    sh_degree: i32,
-    scale_modifier: f32,
-    tan_fov: [f32; 2],
-    near_plane: f32,
-    far_plane: f32,
-    radius_clip: f32,
-    blur: f32,
-    median_default: f32,
-    view: Option<CameraTensor<'a, M>>,
-    projection: Option<CameraTensor<'a, M>>,
-    intrinsics: Option<CameraTensor<'a, M>>,
-    position: Option<CameraTensor<'a, M>>,
-    background: Option<CameraTensor<'a, M>>,
-    pixel_weights: Option<Tensor<'a, M>>,
-    means: Option<Tensor<'a, M>>,
-    opacities: Option<Tensor<'a, M>>,
-    scales: Option<Tensor<'a, M>>,
-    rotations: Option<Tensor<'a, M>>,
-    covariances: Option<Tensor<'a, M>>,
-    colors: Option<Tensor<'a, M>>,
-    sh: Option<Tensor<'a, M>>,
-    sh_dc: Option<Tensor<'a, M>>,
-}
-
-impl<'a, M: Memory> Scene<'a, M> {
-    /// An empty scene, seen in images of this size.
-    pub fn new(width: usize, height: usize) -> Self {
-        let pixels = |size| i32::try_from(size).unwrap_or(i32::MAX);
-        Self { width: pixels(width), height: pixels(height), ..Self::default() }
+descriptor! {
+    /// Gaussians and the cameras that see them.
+    ///
+    /// N Gaussians, C cameras; every `[C, ..]` may drop C when it is 1.  Cameras look along +z, x to
+    /// the right, y down.  Required: `view`, `intrinsics` or `projection`, `means`, `opacities`,
+    /// `scales` and `rotations` or `covariances`, and `colors` or `sh`.
+    ///
+    /// Two numeric conventions: exact, the default, where every gradient is the derivative of the
+    /// image; and [`compat_3dgs`](Self::compat_3dgs).
+    ///
+    /// ```
+    /// use gsplat_c::{Context, Device, Outputs, Scene, TensorMut};
+    ///
+    /// let (width, height) = (64, 48);
+    /// let mut image = vec![0.0f32; 3 * height * width];
+    /// let scene = Scene::new(width, height)
+    ///     .view(&[[1.0f32, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
+    ///     .intrinsics(&[50.0f32, 50.0, 32.0, 24.0])
+    ///     .means(&[[0.0f32, 0.0, 4.0]])
+    ///     .scales(&[[0.3f32, 0.3, 0.3]])
+    ///     .rotations(&[[1.0f32, 0.0, 0.0, 0.0]])
+    ///     .opacities(&[0.9f32])
+    ///     .colors(&[[1.0f32, 0.5, 0.0]]);
+    /// let context = Context::new(Device::Cpu)?;
+    /// let outputs = Outputs::new(TensorMut::new(&mut image, [3, height, width])?);
+    /// scene.rasterize(&context, outputs)?;
+    /// assert!(image[24 * width + 32] > 0.8); // red, in the middle
+    /// # Ok::<(), gsplat_c::Error>(())
+    /// ```
+    ///
+    /// A scene borrows its tensors; a call borrows its outputs:
+    ///
+    /// ```compile_fail,E0505
+    /// # use gsplat_c::*;
+    /// let means = vec![[0.0f32; 3]; 10];
+    /// let scene: Scene = Scene::new(64, 64).means(&means);
+    /// drop(means);
+    /// let _ = scene.clone();
+    /// ```
+    /// ```compile_fail,E0499
+    /// # use gsplat_c::*;
+    /// let mut image = vec![[0.0f32; 3]; 10];
+    /// let outputs: Outputs = Outputs::new(&mut image).alpha(&mut image); // one memory for two
+    /// ```
+    /// ```compile_fail,E0502
+    /// # use gsplat_c::*;
+    /// let mut means = vec![[0.0f32; 3]; 10];
+    /// let gradients: Gradients = Gradients::new().grad_color(&means).means(&mut means);
+    /// ```
+    #[derive(Clone, Debug, Default)]
+    #[must_use = "a scene does nothing until it is rasterized"]
+    Scene<'a, M> => gsc_raster_args;
+    more {
+        flags: u32,
+        size: [i32; 2],
+        tan_fov: [f32; 2],
     }
-
-    setters! {
-        /// `[C, 4, 4]`: world to camera, column-major unless
-        /// [`view_row_major`](Self::view_row_major).
-        view: CameraTensor<'a, M>,
-        /// `[C, 4]`: fx, fy, cx, cy in pixels.  Or `projection`.
-        intrinsics: CameraTensor<'a, M>,
-        /// `[C, 4, 4]`: world to clip, stored as `view`: a pinhole projection times the view.
-        /// With [`tan_fov`](Self::tan_fov).
-        projection: CameraTensor<'a, M>,
-        /// `[C, 3]`: the camera's centre, for spherical harmonics; default: from `view`.
-        position: CameraTensor<'a, M>,
-        /// `[channels]` or `[C, channels]`; default: zero.
-        background: CameraTensor<'a, M>,
-        /// `[C, H, W]`: for the `weight_*` statistics.
-        pixel_weights: Tensor<'a, M>,
-        /// `[N, 3]`: the centres.
-        means: Tensor<'a, M>,
-        /// `[N]` or `[N, 1]`: from 0 to 1.
-        opacities: Tensor<'a, M>,
-        /// `[N, 3]`: standard deviations; with `rotations`.
-        scales: Tensor<'a, M>,
-        /// `[N, 4]`: quaternions w, x, y, z.
-        rotations: Tensor<'a, M>,
-        /// `[N, 6]`: xx, xy, xz, yy, yz, zz; instead of `scales` and `rotations`.
-        covariances: Tensor<'a, M>,
-        /// `[N, channels]` or `[C, N, channels]`: 1 to 512 channels, used as they are.
-        colors: Tensor<'a, M>,
-        /// `[N, K, 3]`, K at least `(sh_degree + 1)²`: coefficients of spherical harmonics,
-        /// instead of `colors`: `max(0, 0.5 + sum)`.
-        sh: Tensor<'a, M>,
-        /// `[N, 1, 3]`: the first coefficients; `sh` is then `[N, K - 1, 3]`.
-        sh_dc: Tensor<'a, M>,
-    }
-
-    values! {
+    values {
         /// 0 to 4: the degree in use; `sh` may store more.
         sh_degree: i32,
         /// Multiplies the scales; 0: 1.
@@ -143,6 +81,47 @@ impl<'a, M: Memory> Scene<'a, M> {
         blur: f32,
         /// `median_depth` where the transmittance stays above 0.5.
         median_default: f32,
+    }
+    tensors {
+        /// `[C, 4, 4]`: world to camera, column-major unless
+        /// [`view_row_major`](Self::view_row_major).
+        view as view: CameraTensor<'a, M>,
+        /// `[C, 4, 4]`: world to clip, stored as `view`: a pinhole projection times the view.
+        /// With [`tan_fov`](Self::tan_fov).
+        projection as projection: CameraTensor<'a, M>,
+        /// `[C, 4]`: fx, fy, cx, cy in pixels.  Or `projection`.
+        intrinsics as intrinsics: CameraTensor<'a, M>,
+        /// `[C, 3]`: the camera's centre, for spherical harmonics; default: from `view`.
+        position as position: CameraTensor<'a, M>,
+        /// `[channels]` or `[C, channels]`; default: zero.
+        background as background: CameraTensor<'a, M>,
+        /// `[C, H, W]`: for the `weight_*` statistics.
+        pixel_weights as pixel_weights: Tensor<'a, M>,
+        /// `[N, 3]`: the centres.
+        means as means: Tensor<'a, M>,
+        /// `[N]` or `[N, 1]`: from 0 to 1.
+        opacities as opacities: Tensor<'a, M>,
+        /// `[N, 3]`: standard deviations; with `rotations`.
+        scales as scales: Tensor<'a, M>,
+        /// `[N, 4]`: quaternions w, x, y, z.
+        rotations as rotations: Tensor<'a, M>,
+        /// `[N, 6]`: xx, xy, xz, yy, yz, zz; instead of `scales` and `rotations`.
+        covariances as covariances: Tensor<'a, M>,
+        /// `[N, channels]` or `[C, N, channels]`: 1 to 512 channels, used as they are.
+        colors as colors: Tensor<'a, M>,
+        /// `[N, K, 3]`, K at least `(sh_degree + 1)²`: coefficients of spherical harmonics,
+        /// instead of `colors`: `max(0, 0.5 + sum)`.
+        sh as sh: Tensor<'a, M>,
+        /// `[N, 1, 3]`: the first coefficients; `sh` is then `[N, K - 1, 3]`.
+        sh_dc as sh_dc: Tensor<'a, M>,
+    }
+}
+
+impl<'a, M: Memory> Scene<'a, M> {
+    /// An empty scene, seen in images of this size.
+    pub fn new(width: usize, height: usize) -> Self {
+        let pixels = |size| i32::try_from(size).unwrap_or(i32::MAX);
+        Self { size: [pixels(width), pixels(height)], ..Self::default() }
     }
 
     /// Tangents of half the fields of view, which a `projection` needs.
@@ -198,7 +177,7 @@ impl<'a, M: Memory> Scene<'a, M> {
         saved: Option<&mut *mut sys::gsc_raster_saved>,
     ) -> Result<()> {
         let views = Views::new();
-        let mut args = self.descriptor(&views);
+        let mut args = self.args(&views);
         if saved.is_none() {
             args.flags |= sys::GSC_RASTER_FORWARD_ONLY;
         }
@@ -223,7 +202,7 @@ impl<'a, M: Memory> Scene<'a, M> {
         start.refuse_unfinished(saved.scope)?;
         saved.refuse_other_context(start.inner)?;
         let views = Views::new();
-        let mut args = self.descriptor(&views);
+        let mut args = self.args(&views);
         args.flags |= gradients.flags;
         let grads = gradients.descriptor(&views);
         start.inner.call("Scene::backward", |api, context| {
@@ -246,7 +225,7 @@ impl<'a, M: Memory> Scene<'a, M> {
         let start = queue.begin()?;
         let visible = Some(visible.into());
         let views = Views::new();
-        let args = self.descriptor(&views);
+        let args = self.args(&views);
         let visible = views.of(&visible);
         start.inner.call("Scene::mark_visible", |api, context| {
             // SAFETY: as for forward.
@@ -254,35 +233,14 @@ impl<'a, M: Memory> Scene<'a, M> {
         })
     }
 
-    fn descriptor<'v>(&'v self, views: &Views<'v>) -> sys::gsc_raster_args {
+    fn args<'v>(&'v self, views: &Views<'v>) -> sys::gsc_raster_args {
         sys::gsc_raster_args {
             flags: self.flags,
-            width: self.width,
-            height: self.height,
-            sh_degree: self.sh_degree,
-            scale_modifier: self.scale_modifier,
+            width: self.size[0],
+            height: self.size[1],
             tan_fovx: self.tan_fov[0],
             tan_fovy: self.tan_fov[1],
-            near_plane: self.near_plane,
-            far_plane: self.far_plane,
-            radius_clip: self.radius_clip,
-            blur: self.blur,
-            median_default: self.median_default,
-            view: views.of(&self.view),
-            projection: views.of(&self.projection),
-            intrinsics: views.of(&self.intrinsics),
-            position: views.of(&self.position),
-            background: views.of(&self.background),
-            pixel_weights: views.of(&self.pixel_weights),
-            means: views.of(&self.means),
-            opacities: views.of(&self.opacities),
-            scales: views.of(&self.scales),
-            rotations: views.of(&self.rotations),
-            covariances: views.of(&self.covariances),
-            colors: views.of(&self.colors),
-            sh: views.of(&self.sh),
-            sh_dc: views.of(&self.sh_dc),
-            ..Default::default()
+            ..self.descriptor(views)
         }
     }
 }
