@@ -17,7 +17,8 @@ options="-Ddefault_library=both -Dgpu_targets=87,90"
 make_system() {
     say "fetching for arm64: Debian's libraries and Python, numpy, pytest, the CUDA Runtime"
     mmdebstrap --quiet --variant=extract --architectures=arm64 --skip=check/qemu \
-        --include=libcmocka-dev,libcjson-dev,libpng-dev,python3-minimal,libpython3-stdlib \
+        --include=libcmocka-dev,libcjson-dev,libpng-dev \
+        --include=python3-minimal,libpython3-stdlib,libstdc++6 \
         "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$scratch/system.tar"
     tar -x --exclude=./dev -f "$scratch/system.tar" -C "$system"
     runtime=
