@@ -46,7 +46,7 @@ static int check_options(const command_options *options) {
     return choice_check(options);
 }
 
-/* All runs of a prepared case; false after fail().  *status: of the last run. */
+/* Times the runs of a prepared case; false after fail().  *status: the last run's. */
 static bool run_case(struct bench *bench, const struct bench_case *what, size_t repeat,
                      timing *times, gsc_status *status) {
     device_memory *device = &bench->to.device;
@@ -60,7 +60,7 @@ static bool run_case(struct bench *bench, const struct bench_case *what, size_t 
     return *status == GSC_OK || *status == GSC_ERROR_UNSUPPORTED;
 }
 
-/* Times one case into a JSON object of its own; false after fail(). */
+/* Adds a JSON object with the times of one case; false after fail(). */
 static bool time_case(struct bench *bench, const struct bench_case *what, size_t repeat,
                       cJSON *results) {
     timing times;
@@ -69,7 +69,7 @@ static bool time_case(struct bench *bench, const struct bench_case *what, size_t
     gsc_status status = GSC_OK;
     bool good = !what->prepare || what->prepare(bench);
     const size_t input_bytes = scene_bytes + bench_input_bytes(bench, what);
-    device_reset_peak(device);
+    device->peak = device->bytes;
     good = good && run_case(bench, what, repeat, &times, &status);
     bench_release(bench);
     if (!good) return false;

@@ -44,7 +44,7 @@ static bool fill(struct array *array, float value) {
 
 /* ---------------------------------------------------------------- backward */
 
-/* All gradients that training asks for, of the mean of the picture. */
+/* All gradients that training needs, of the mean of the picture. */
 static bool prepare_backward(struct bench *bench) {
     const renderer *to = &bench->to;
     const int64_t n = bench->scene->count;
@@ -96,7 +96,7 @@ static gsc_status run_knn(struct bench *bench) {
 
 /* ------------------------------------------------------------------- images */
 
-/* The picture [H, W, 3] with its channels first, and moved by a pixel. */
+/* The picture [H, W, 3] with its channels first, and the same shifted by a pixel. */
 static bool make_pair(struct bench *bench, const float *color, int64_t pixels) {
     float *image = array_host(&bench->arrays[0]), *target = array_host(&bench->arrays[1]);
     if (!image || !target) return false;
@@ -108,7 +108,7 @@ static bool make_pair(struct bench *bench, const float *color, int64_t pixels) {
     return array_send(&bench->arrays[0]) && array_send(&bench->arrays[1]);
 }
 
-/* 0 the picture, 1 the picture moved, 2 a scalar. */
+/* Arrays: 0 the picture, 1 the shifted picture, 2 a scalar. */
 static bool prepare_images(struct bench *bench) {
     if (!prepare_picture(bench)) return false;
     const int64_t h = bench->to.color.shape[0], w = bench->to.color.shape[1];
@@ -123,7 +123,7 @@ static bool prepare_images(struct bench *bench) {
     return true;
 }
 
-/* 3 a gradient by the picture. */
+/* Array 3: a gradient with respect to the picture. */
 static bool prepare_image_gradient(struct bench *bench) {
     return prepare_images(bench) && allocate(bench, 3, 4, bench->arrays[0].shape);
 }
@@ -163,7 +163,7 @@ static gsc_status run_image_loss(struct bench *bench) {
 
 /* -------------------------------------------------------------------- Adam */
 
-/* Parameter, gradient and the two moments of all that a Gaussian has. */
+/* Parameter, gradient and the two moments of all values of a Gaussian. */
 static bool prepare_adam(struct bench *bench) {
     const int64_t row = 3 + 3 + 4 + 1 + 3 * (int64_t)bench->scene->sh_coefficients;
     for (int i = 0; i < 4; i++)
@@ -224,7 +224,7 @@ static float random_unit(uint64_t *state) {
     return (float)((z ^ (z >> 31)) >> 40) * (1.0f / 16777216);
 }
 
-/* Sizes follow the mean distance of neighbours, so that any count fills the cube. */
+/* Sizes are proportional to the mean distance of neighbours: any count fills the cube. */
 bool bench_scene(gaussians *scene, int64_t count, int32_t sh_degree) {
     if (!gaussians_allocate(scene, count, sh_degree)) return false;
     uint64_t state = 1;

@@ -9,27 +9,27 @@ enum { BENCH_ARRAYS = 8 };
 struct bench {
     renderer to; /* aimed at the camera */
     const gaussians *scene;
-    struct array arrays[BENCH_ARRAYS]; /* of the case at hand */
+    struct array arrays[BENCH_ARRAYS]; /* of the current case */
 };
 
 struct bench_case {
     const char *name, *what;
     unsigned inputs;                      /* bit i: arrays[i] is an input, besides the scene */
     bool (*prepare)(struct bench *bench); /* false after fail() */
-    /* One run.  Other than GSC_OK after fail(); GSC_ERROR_UNSUPPORTED if the library does
-     * not have the operation. */
+    /* One run.  Not GSC_OK after fail(); GSC_ERROR_UNSUPPORTED if the library lacks the
+     * operation. */
     gsc_status (*run)(struct bench *bench);
 };
 
 extern const struct bench_case bench_cases[];
 extern const size_t bench_case_count;
 
-/* Bytes of the inputs of a prepared case, the scene apart. */
+/* Bytes of the inputs of a prepared case without the scene. */
 size_t bench_input_bytes(const struct bench *bench, const struct bench_case *what);
 /* Frees what a case prepared. */
 void bench_release(struct bench *bench);
 
-/* Gaussians of random place, size and colour in a cube; the same for the same count. */
+/* Gaussians with random position, size and colour in a cube; the same for the same count. */
 bool bench_scene(gaussians *scene, int64_t count, int32_t sh_degree);
 
 #endif

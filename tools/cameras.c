@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where the reader stands, for messages. */
+/* The camera being read, for messages. */
 typedef struct place {
     const char *path;
     int index;
@@ -60,7 +60,7 @@ static bool get_triple(const cJSON *array, double *values) {
     return true;
 }
 
-/* Within what a file with two or three decimals can hold. */
+/* Allows for numbers rounded to two or three decimals. */
 static bool is_rotation(double m[3][3]) {
     for (int i = 0; i < 3; i++)
         for (int j = 0; j < 3; j++) {
@@ -85,7 +85,7 @@ static bool get_pose(const place *at, struct camera *camera) {
     return is_rotation(camera->rotation) || fail_key(at, "rotation", "is not a rotation matrix");
 }
 
-/* img_name, or the index as 3DGS numbers images. */
+/* img_name, or else the index in the form of 3DGS image numbers. */
 static bool get_name(const place *at, char **name) {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(at->object, "img_name");
     char number[24];

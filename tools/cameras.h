@@ -1,5 +1,4 @@
-/* Pinhole cameras: read from the cameras.json that 3DGS training writes, or placed so
- * that they show a scene. */
+/* Pinhole cameras, from the cameras.json that 3DGS training writes or placed to show a scene. */
 #ifndef GSPLAT_C_TOOLS_CAMERAS_H
 #define GSPLAT_C_TOOLS_CAMERAS_H
 
@@ -30,7 +29,7 @@ void cameras_free(camera_list *cameras);
 const struct camera *cameras_find(const camera_list *cameras, const char *text);
 /* Drops all others. */
 void cameras_keep(camera_list *cameras, size_t index);
-/* Changes the image's size, so that all that was in the image stays in it. */
+/* Changes the size of the image; everything in the image stays in it. */
 void camera_resize(struct camera *camera, int32_t width, int32_t height);
 /* World to camera, [4, 4] column-major. */
 void camera_view(const struct camera *camera, float *view);

@@ -8,12 +8,8 @@
 
 enum { ALIGNMENT = 256 };
 
-int device_runtime_version(void) {
-#if GSC_HAVE_CUDART
-    return device_cuda_version;
-#else
-    return 0;
-#endif
+bool check_status(gsc_status status) {
+    return status == GSC_OK || fail("%s: %s", gsc_status_name(status), gsc_last_error());
 }
 
 static const struct cuda_functions *cuda_of(DLDevice where) {
@@ -23,6 +19,11 @@ static const struct cuda_functions *cuda_of(DLDevice where) {
     (void)where;
 #endif
     return NULL;
+}
+
+int device_runtime_version(void) {
+    const struct cuda_functions *cuda = cuda_of((DLDevice){kDLCUDA, 0});
+    return cuda ? cuda->version : 0;
 }
 
 bool device_supported(DLDevice where) {
@@ -73,10 +74,6 @@ static void release(device_memory *device, void *data, size_t bytes) {
     else
         host_aligned_free(data);
     device->bytes -= bytes;
-}
-
-void device_reset_peak(device_memory *device) {
-    device->peak = device->bytes;
 }
 
 static void *library_alloc(void *user, size_t bytes, size_t alignment, DLDevice where,
@@ -136,7 +133,7 @@ void array_borrow(struct array *array, const float *data, int ndim, const int64_
     union {
         const float *in;
         void *out;
-    } pointer = {data}; /* the library writes no input */
+    } pointer = {data}; /* the library does not write to its inputs */
     set_view(array, pointer.out, (DLDevice){kDLCPU, 0}, kDLFloat, 32, ndim, shape);
 }
 

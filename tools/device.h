@@ -16,20 +16,22 @@ typedef struct device_memory {
     bool pools;         /* whether a CUDA device allocates in stream order */
     void *begin, *end;  /* events; NULL on the CPU */
     double started_ms;  /* on the CPU: when the stopwatch was started */
-    size_t bytes, peak; /* allocated now, and the most since device_reset_peak */
+    size_t bytes, peak; /* allocated now, and the most since the caller set peak */
 } device_memory;
+
+/* False after fail() with the library's message, where a call failed. */
+bool check_status(gsc_status status);
 
 /* The version of the CUDA Runtime in this program, 12090 for 12.9; 0 without one: then the CPU
  * is the only device. */
 int device_runtime_version(void);
-/* False after fail() if this program cannot work on such a device at all. */
+/* False after fail() if this program cannot work on such a device. */
 bool device_supported(DLDevice where);
 
 /* False after fail(); device_close is fine after that, and for a zeroed struct. */
 bool device_open(device_memory *device, DLDevice where);
 void device_close(device_memory *device);
 
-void device_reset_peak(device_memory *device);
 /* The device's memory for the library, counted too; `device` must outlive its context. */
 gsc_allocator device_allocator(device_memory *device);
 
@@ -50,14 +52,14 @@ struct array {
 
 /* A dense float32 view of the caller's memory on the host. */
 void array_borrow(struct array *array, const float *data, int ndim, const int64_t *shape);
-/* The same values on the device: borrowed where that is the host, else copied.  False
- * after fail(), as all below. */
+/* The same values on the device: borrowed on the CPU, else copied.  False after fail(), as all
+ * below. */
 bool array_give(struct array *array, device_memory *device, const float *data, int ndim,
                 const int64_t *shape);
-/* Float32 memory of its own, kept while it is large enough; not cleared, but written
- * once so that its pages are there. */
+/* Float32 memory of its own, kept while it is large enough.  It is cleared when it is new, so
+ * that the system has provided its pages, and keeps its values when it is reused. */
 bool array_allocate(struct array *array, device_memory *device, int ndim, const int64_t *shape);
-/* The same for `bytes` bytes, 256-byte aligned, as gsc_raster_buffers wants them. */
+/* The same for `bytes` bytes with the alignment that gsc_raster_buffers needs. */
 bool array_reserve(struct array *array, device_memory *device, size_t bytes);
 void array_free(struct array *array);
 
@@ -70,6 +72,7 @@ size_t array_bytes(const struct array *array);
 /* A CUDA device.  Those that return bool do so after fail(); NULL: no memory left.  All work in
  * stream order; to_host waits, and after to_device the source may change. */
 struct cuda_functions {
+    int version; /* of the Runtime */
     bool (*open)(device_memory *device);
     void (*close)(device_memory *device);
     void *(*alloc)(device_memory *device, size_t bytes);
@@ -82,6 +85,5 @@ struct cuda_functions {
 };
 /* With the CUDA Runtime only. */
 extern const struct cuda_functions device_cuda_functions;
-extern const int device_cuda_version;
 
 #endif

@@ -1,12 +1,10 @@
-/* A CUDA device through the CUDA Runtime, which is linked statically: the program still
- * starts where there is no driver.  The Runtime works in the device's primary context, as
- * the library does, so that memory, streams and events are shared. */
+/* A CUDA device through the CUDA Runtime, which is linked statically, so that the program also
+ * starts without a driver.  The Runtime and the library both use the device's primary context,
+ * and share memory, streams and events. */
 #include "device.h"
 #include "failure.h"
 
 #include <cuda_runtime_api.h>
-
-const int device_cuda_version = CUDART_VERSION;
 
 static bool check(const device_memory *device, cudaError_t result, const char *function) {
     return result == cudaSuccess ||
@@ -52,7 +50,7 @@ static void close_cuda(device_memory *device) {
     if (device->end) (void)cudaEventDestroy(device->end);
 }
 
-/* The Runtime aligns to 256 bytes at least. */
+/* The Runtime aligns memory to at least 256 bytes. */
 static void *alloc_cuda(device_memory *device, size_t bytes) {
     void *data = NULL;
     if (bytes == 0) bytes = 1;
@@ -98,6 +96,7 @@ static bool stop_cuda(device_memory *device, double *milliseconds) {
 }
 
 const struct cuda_functions device_cuda_functions = {
+    .version = CUDART_VERSION,
     .open = open_cuda,
     .close = close_cuda,
     .alloc = alloc_cuda,

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static char text[1024];
 
@@ -48,4 +49,15 @@ char *format_text(const char *format, ...) {
     vsnprintf(formatted, (size_t)length + 1, format, arguments);
     va_end(arguments);
     return formatted;
+}
+
+static int compare_names(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+const char *find_repeated(char **names, size_t count) {
+    qsort(names, count, sizeof *names, compare_names);
+    for (size_t i = 1; i < count; i++)
+        if (strcmp(names[i - 1], names[i]) == 0) return names[i];
+    return NULL;
 }

@@ -3,6 +3,7 @@
 #define GSPLAT_C_TOOLS_FAILURE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #if defined(__GNUC__)
 #if defined(_WIN32) && !defined(__clang__)
@@ -24,6 +25,8 @@ int fail_usage(const char *format, ...) FAILURE_PRINTF;
 /* The message of the last failure; "" before the first. */
 const char *failure_text(void);
 
+/* A name that occurs twice, or NULL.  Sorts the names: there may be many thousands. */
+const char *find_repeated(char **names, size_t count);
 /* Text to be freed; NULL after fail(). */
 char *format_text(const char *format, ...) FAILURE_PRINTF;
 

@@ -1,7 +1,7 @@
-/* Trained scenes have stray Gaussians far away, haze that is nearly transparent, and often
- * a background many times larger than the subject, so that neither the bounds nor the mean
- * say where to look.  The subject is what lies within a few median distances of the median
- * position; percentiles, weighted by opacity like the medians, give its box. */
+/* Trained scenes have single Gaussians far away, haze that is nearly transparent, and often a
+ * background many times larger than the subject, so neither the bounds nor the mean shows where
+ * the subject is.  The subject is taken to be all within a few median distances of the median
+ * position.  Percentiles give its box; they are weighted by opacity, as the medians are. */
 #include "cameras.h"
 
 #include "failure.h"
@@ -83,8 +83,8 @@ static void find_subject(sample *samples, size_t count, double *center, double *
     *radius = sqrt(square);
 }
 
-/* Looks at the sphere from the front right and a little above; y points down in the
- * scenes of 3DGS, as in its cameras. */
+/* Places the camera to the front right of the sphere and a little above.  In 3DGS, y points down
+ * in scenes and in cameras. */
 static void look_at(struct camera *camera, const double *center, double radius) {
     const double pi = 3.14159265358979323846;
     const double azimuth = 30 * pi / 180, elevation = 15 * pi / 180, half_fov = 22.5 * pi / 180;

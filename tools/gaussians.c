@@ -114,16 +114,14 @@ bool gaussians_allocate(gaussians *scene, int64_t count, int32_t sh_degree) {
     scene->count = count;
     scene->sh_degree = sh_degree;
     scene->sh_coefficients = (sh_degree + 1) * (sh_degree + 1);
-    size_t rows = count ? (size_t)count : 1;
-    scene->means = calloc(rows, 3 * sizeof(float));
-    scene->scales = calloc(rows, 3 * sizeof(float));
-    scene->rotations = calloc(rows, 4 * sizeof(float));
-    scene->opacities = calloc(rows, sizeof(float));
-    scene->sh = calloc(rows, 3 * (size_t)scene->sh_coefficients * sizeof(float));
-    if (scene->means && scene->scales && scene->rotations && scene->opacities && scene->sh)
-        return true;
-    gaussians_free(scene);
-    return fail("no memory for %lld Gaussians", (long long)count);
+    const size_t row = 3 + 3 + 4 + 1 + 3 * (size_t)scene->sh_coefficients;
+    scene->means = calloc(count ? (size_t)count : 1, row * sizeof(float));
+    if (!scene->means) return fail("no memory for %lld Gaussians", (long long)count);
+    scene->scales = scene->means + 3 * count;
+    scene->rotations = scene->scales + 3 * count;
+    scene->opacities = scene->rotations + 4 * count;
+    scene->sh = scene->opacities + count;
+    return true;
 }
 
 bool gaussians_read(gaussians *scene, const char *path) {
@@ -148,10 +146,6 @@ bool gaussians_read(gaussians *scene, const char *path) {
 
 void gaussians_free(gaussians *scene) {
     free(scene->means);
-    free(scene->scales);
-    free(scene->rotations);
-    free(scene->opacities);
-    free(scene->sh);
     memset(scene, 0, sizeof *scene);
 }
 

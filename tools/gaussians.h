@@ -4,7 +4,8 @@
 
 #include "ply.h"
 
-/* After activation, as gsc_raster_args takes it; K = (sh_degree + 1)^2. */
+/* Values after activation, as gsc_raster_args takes them; K = (sh_degree + 1)^2.  All arrays are
+ * in one block, which `means` owns. */
 typedef struct gaussians {
     int64_t count;           /* N */
     int32_t sh_degree;       /* 0 to 4 */
@@ -23,7 +24,7 @@ bool gaussians_read(gaussians *scene, const char *path);
 /* Zeroed memory for `count` Gaussians; false after fail(). */
 bool gaussians_allocate(gaussians *scene, int64_t count, int32_t sh_degree);
 void gaussians_free(gaussians *scene);
-/* What 3DGS does before it rasterizes; a zero quaternion stays. */
+/* As 3DGS does before it rasterizes; a zero quaternion stays zero. */
 void gaussians_normalize_rotations(gaussians *scene);
 
 #endif

@@ -99,7 +99,7 @@ static void load_packer(const char *path, nvfatbin *api) {
     *(void **)&api->get = symbol(library, "nvFatbinGet");
 }
 
-/* Puts a compressed image in the place of the other.  PTX counts with its NUL. */
+/* Replaces the image by a compressed one.  The size of PTX includes its NUL. */
 static int pack(const char *library, const char *arch, bool ptx, char **image, size_t *size) {
     static const char *const options[] = {"-64", "-compress=true", "-compress-all"};
     const char *number = strchr(arch, '_') + 1;

@@ -78,7 +78,7 @@ char *host_read_text(const char *path, size_t *bytes) {
     return text;
 }
 
-/* Whether something is there that a rename must not replace, like /dev/null. */
+/* Whether the path names something that a rename must not replace, like /dev/null. */
 static bool is_special(const char *path) {
     struct stat status;
     return stat(path, &status) == 0 && !S_ISREG(status.st_mode);
@@ -93,13 +93,10 @@ static void output_release(output_file *file) {
 bool output_open(output_file *file, const char *path) {
     memset(file, 0, sizeof *file);
     if (host_is_directory(path)) return fail("%s: is a directory", path);
-    file->path = host_real_path(path); /* putting in place would replace a symbolic link */
+    file->path = host_real_path(path); /* a rename would replace a symbolic link itself */
     const char *opened = file->path;
     if (file->path && !is_special(path)) {
-        size_t size = strlen(file->path) + 32;
-        file->temporary = malloc(size);
-        if (file->temporary)
-            snprintf(file->temporary, size, "%s.%ld.part", file->path, host_process_id());
+        file->temporary = format_text("%s.%ld.part", file->path, host_process_id());
         opened = file->temporary;
     }
     if (!opened) {

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Texts are UTF-8, as arguments, in paths and on terminals. */
+/* Arguments, paths and terminals use UTF-8. */
 void host_use_utf8(void);
 double host_clock_ms(void); /* monotonic */
 bool host_is_terminal(FILE *file);
@@ -16,14 +16,14 @@ void host_aligned_free(void *data);
 
 bool host_is_directory(const char *path);
 bool host_is_separator(char c);
-/* What follows the last separator. */
+/* The part after the last separator. */
 const char *host_file_name(const char *path);
-/* Makes the directory and its parents; one that is there already is fine. */
+/* Makes the directory and its parents, unless they exist. */
 bool host_make_directory(const char *path);
 
-/* Opens a regular file for reading and says how long it is; NULL after fail(). */
+/* Opens a regular file for reading and gets its length; NULL after fail(). */
 FILE *host_open_file(const char *path, int64_t *bytes);
-/* Reads a whole file and ends it with a NUL; to be freed.  NULL after fail(). */
+/* Reads a whole file and appends a NUL; to be freed.  NULL after fail(). */
 char *host_read_text(const char *path, size_t *bytes);
 
 /* A file that appears under its name only when it is complete. */

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <windows.h>
 
-/* gsplat-c.manifest makes UTF-8 the code page of arguments and paths; the console has its own. */
+/* gsplat-c.manifest makes UTF-8 the code page of arguments and paths, but not of the console. */
 void host_use_utf8(void) {
     SetConsoleOutputCP(CP_UTF8);
 }
@@ -25,7 +25,7 @@ double host_clock_ms(void) {
 }
 
 bool host_is_terminal(FILE *file) {
-    DWORD mode; /* _isatty takes the null device for one */
+    DWORD mode; /* _isatty is also true for the null device */
     return GetConsoleMode((HANDLE)_get_osfhandle(_fileno(file)), &mode) != 0;
 }
 
@@ -37,7 +37,7 @@ void host_aligned_free(void *data) {
     _aligned_free(data);
 }
 
-/* _stat does not know directories by a name that ends with a separator. */
+/* _stat fails on a directory's name that ends with a separator. */
 bool host_is_directory(const char *path) {
     DWORD attributes = GetFileAttributesA(path);
     return attributes != INVALID_FILE_ATTRIBUTES && (attributes & FILE_ATTRIBUTE_DIRECTORY);

@@ -79,7 +79,7 @@ static void set_range(png_structp png, png_infop info, const float *range) {
     png_set_text(png, info, texts, 2);
 }
 
-/* Under setjmp: a function without variables that a jump could spoil. */
+/* Has setjmp, and so no variables that a jump could make invalid. */
 static bool encode(png_structp png, png_infop info, const struct picture *picture, png_bytep row) {
     if (setjmp(png_jmpbuf(png))) return false;
     png_set_IHDR(png, info, (png_uint_32)picture->width, (png_uint_32)picture->height,

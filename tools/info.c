@@ -19,7 +19,7 @@ const char info_help[] =
     "  --json      print JSON\n"
     "  -h, --help  print this text\n";
 
-/* The library's own JSON text. */
+/* Parses JSON text that the library wrote. */
 static cJSON *parse_report(const char *text) {
     cJSON *tree = cJSON_Parse(text);
     if (!tree) fail("the library's report is not JSON: %.200s", text);
@@ -29,14 +29,11 @@ static cJSON *parse_report(const char *text) {
 cJSON *describe_device(DLDevice device) {
     size_t size = 0;
     cJSON *tree = NULL;
-    gsc_status status = gsc_device_report_json(device, NULL, &size);
-    char *text = status == GSC_OK ? malloc(size) : NULL;
-    if (text) status = gsc_device_report_json(device, text, &size);
-    if (status != GSC_OK)
-        fail("%s: %s", gsc_status_name(status), gsc_last_error());
-    else if (!text)
+    if (!check_status(gsc_device_report_json(device, NULL, &size))) return NULL;
+    char *text = malloc(size);
+    if (!text)
         fail("no memory for the device report");
-    else
+    else if (check_status(gsc_device_report_json(device, text, &size)))
         tree = parse_report(text);
     free(text);
     return tree;
@@ -44,8 +41,7 @@ cJSON *describe_device(DLDevice device) {
 
 static bool add_devices(cJSON *devices, DLDeviceType type) {
     int32_t count = 0;
-    gsc_status status = gsc_device_count((int32_t)type, &count);
-    if (status != GSC_OK) return fail("%s: %s", gsc_status_name(status), gsc_last_error());
+    if (!check_status(gsc_device_count((int32_t)type, &count))) return false;
     for (int32_t i = 0; i < count; i++) {
         cJSON *device = describe_device((DLDevice){type, i});
         if (!device) return false;
@@ -83,7 +79,7 @@ static int compare_floats(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Of the finite values, `step` apart; NAN if there is none. */
+/* The median of the finite values; NAN if there is none.  The values are `step` apart. */
 static double median(const float *values, int64_t count, int64_t step) {
     float *sorted = malloc(((size_t)count + 1) * sizeof *sorted);
     if (!sorted) return NAN;
@@ -96,7 +92,7 @@ static double median(const float *values, int64_t count, int64_t step) {
     return result;
 }
 
-/* JSON has no NaN; four digits say enough of a statistic. */
+/* JSON has no NaN.  Four digits are enough for a statistic. */
 static cJSON *number(double value) {
     char text[32];
     if (!isfinite(value)) return cJSON_CreateNull();

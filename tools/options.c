@@ -1,4 +1,4 @@
-/* Not getopt_long, which is not in C or POSIX and prints its errors by itself. */
+/* getopt_long is not used: it is not in C or POSIX and prints its own messages. */
 #include "options.h"
 
 #include "failure.h"

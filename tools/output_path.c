@@ -15,8 +15,8 @@ static bool ends_with(const char *text, size_t length, const char *end) {
     return true;
 }
 
-/* Image names come from a file: whatever they hold, the picture stays in its directory, has a
- * name that every system can write, and one extension. */
+/* Image names come from a file.  Whatever they contain, the picture stays in its directory and has
+ * one extension and a name that every system accepts. */
 static char *file_name(const char *camera_name) {
     static const char *const extensions[] = {".png", ".jpg", ".jpeg"};
     size_t length = strlen(camera_name);
@@ -33,38 +33,32 @@ static char *file_name(const char *camera_name) {
     return name;
 }
 
-static int compare_names(const void *a, const void *b) {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* Whether two cameras give the same file, and so need their numbers in its name. */
-static bool find_repeated_names(char *const *names, size_t count, bool *repeated) {
-    const char **sorted = malloc(count * sizeof *sorted);
-    if (!sorted) return fail("no memory for the file names");
-    for (size_t i = 0; i < count; i++) sorted[i] = names[i];
-    qsort(sorted, count, sizeof *sorted, compare_names);
-    for (size_t i = 1; i < count; i++) *repeated |= strcmp(sorted[i - 1], sorted[i]) == 0;
-    free(sorted);
-    return true;
-}
-
-/* Every picture's path is `base`, the camera's name, and the camera's number if names repeat. */
-static bool name_pictures(camera_list *cameras, const char *base) {
+static bool find_repeated_files(const camera_list *cameras, bool *repeated) {
     char **names = calloc(cameras->count, sizeof *names);
     if (!names) return fail("no memory for the file names");
-    bool good = true, repeated = false;
+    bool good = true;
     for (size_t i = 0; good && i < cameras->count; i++)
         good = (names[i] = file_name(cameras->items[i].name)) != NULL;
-    good = good && find_repeated_names(names, cameras->count, &repeated);
-    for (size_t i = 0; good && i < cameras->count; i++) {
-        char **path = &cameras->items[i].picture;
-        *path = repeated ? format_text("%s%s-%05zu.png", base, names[i], i)
-                         : format_text("%s%s.png", base, names[i]);
-        good = *path != NULL;
-    }
+    *repeated = good && find_repeated(names, cameras->count);
     for (size_t i = 0; i < cameras->count; i++) free(names[i]);
     free(names);
     return good;
+}
+
+static bool name_pictures(camera_list *cameras, const char *base) {
+    bool repeated = false;
+    if (!find_repeated_files(cameras, &repeated)) return false;
+    for (size_t i = 0; i < cameras->count; i++) {
+        struct camera *camera = &cameras->items[i];
+        char *name = file_name(camera->name);
+        if (name)
+            camera->picture = repeated ? format_text("%s%s-%05zu.png", base, name, i)
+                                       : format_text("%s%s.png", base, name);
+        free(name);
+        if (!camera->picture) return false;
+    }
+    return true;
 }
 
 bool output_paths(camera_list *cameras, const char *output, const char *scene_path) {

@@ -1,7 +1,6 @@
-/* A reader of our own: the C library for PLY that distributions once carried, rply, is
- * no longer in Debian 12, and a scene needs no more of the format than what is here.
- * Rows are streamed, so that a scene is never twice in memory, and no size is taken
- * from the header before the file's length confirms it. */
+/* This reader has no library under it: rply, the C library for PLY, is no longer in Debian 12,
+ * and a scene needs only a small part of the format.  Rows are streamed, so that a scene is in
+ * memory only once.  No size from the header is used before the file's length confirms it. */
 #include "ply.h"
 
 #include "failure.h"
@@ -45,8 +44,8 @@ int ply_property_index(const ply_element *element, const char *name) {
     return -1;
 }
 
-/* Least bytes that a row takes: an empty list is its length alone, a number in text a
- * digit and what parts it from the next. */
+/* The fewest bytes that a row takes: an empty list takes the bytes of its length, a number in
+ * text one digit and one separator. */
 static int64_t min_row_bytes(const ply *file, const ply_element *element) {
     int64_t bytes = 0;
     for (size_t i = 0; i < element->property_count; i++) {
@@ -126,7 +125,7 @@ static bool read_binary_row(ply *file, const ply_element *element, double *value
             values[i++] = NAN;
             continue;
         }
-        size_t run = i, bytes = 0; /* neighbouring scalars at once */
+        size_t run = i, bytes = 0; /* read neighbouring scalars at once */
         while (run < element->property_count && !element->properties[run].is_list)
             bytes += ply_types[element->properties[run++].type].bytes;
         const unsigned char *data = stream_take(&file->input, bytes);
@@ -172,10 +171,11 @@ static bool read_text_row(ply *file, const ply_element *element, double *values)
     for (size_t i = 0; i < element->property_count; i++) {
         const ply_property *property = &element->properties[i];
         values[i] = NAN;
-        if (property->is_list ? !read_text_list(file, property, &text)
-                              : !read_number(&text, &values[i]))
-            return property->is_list ? false
-                                     : fail_text(file, "no number for property", property->name);
+        if (property->is_list) {
+            if (!read_text_list(file, property, &text)) return false;
+        } else if (!read_number(&text, &values[i])) {
+            return fail_text(file, "no number for property", property->name);
+        }
     }
     if (text[strspn(text, " \t")])
         return fail_text(file, "more values than properties in element", element->name);

@@ -1,5 +1,5 @@
-/* Reads PLY files: a text header that names elements and their properties, then
- * one row of scalars and lists per element, as text or binary of either order. */
+/* Reads PLY files: a text header names elements and their properties; then follow the rows of
+ * each element with scalars and lists, as text or as binary in either byte order. */
 #ifndef GSPLAT_C_TOOLS_PLY_H
 #define GSPLAT_C_TOOLS_PLY_H
 
@@ -21,8 +21,8 @@ typedef enum ply_format { PLY_ASCII, PLY_LITTLE_ENDIAN, PLY_BIG_ENDIAN, PLY_FORM
 
 typedef struct ply_property {
     char *name;
-    ply_type type;       /* of the value, or of a list's items */
-    ply_type count_type; /* of a list's length */
+    ply_type type;       /* the type of the value, or of a list's items */
+    ply_type count_type; /* the type of a list's length */
     bool is_list;
 } ply_property;
 

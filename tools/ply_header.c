@@ -94,24 +94,14 @@ static bool read_property(ply *file, const char *const *words) {
     return true;
 }
 
-static int compare_names(const void *a, const void *b) {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-/* By sorting: a header may name many thousands of properties. */
 static bool check_names(const ply *file, const ply_element *element) {
-    if (element->property_count < 2) return true;
-    const char **names = malloc(element->property_count * sizeof *names);
+    char **names = malloc((element->property_count + 1) * sizeof *names);
     if (!names) return fail_memory(file);
     for (size_t i = 0; i < element->property_count; i++) names[i] = element->properties[i].name;
-    qsort(names, element->property_count, sizeof *names, compare_names);
-    bool distinct = true;
-    for (size_t i = 1; distinct && i < element->property_count; i++)
-        if (strcmp(names[i - 1], names[i]) == 0)
-            distinct = fail("%s: property '%s' occurs twice in element '%s'", file->input.path,
-                            names[i], element->name);
+    const char *repeated = find_repeated(names, element->property_count);
     free(names);
-    return distinct;
+    return !repeated || fail("%s: property '%s' occurs twice in element '%s'", file->input.path,
+                             repeated, element->name);
 }
 
 static bool read_header_lines(ply *file) {

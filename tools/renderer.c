@@ -1,15 +1,9 @@
 #include "renderer.h"
 
-#include "failure.h"
-
 #include <string.h>
 
-bool check_status(gsc_status status) {
-    return status == GSC_OK || fail("%s: %s", gsc_status_name(status), gsc_last_error());
-}
-
-/* The context comes first: it has the better message where there is no driver or no such
- * device.  It allocates nothing before the first operation. */
+/* The context comes first, because its message is better if there is no driver or no such device.
+ * It allocates nothing before the first operation. */
 static bool open_device(renderer *to, const command_options *options) {
     gsc_context_desc desc;
     gsc_context_desc_init(&desc, options->device);

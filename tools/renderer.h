@@ -31,11 +31,8 @@ void renderer_aim(renderer *to, const struct camera *camera);
 /* Step 1 and step 2 of the rasterizer. */
 bool renderer_project(renderer *to);
 bool renderer_blend(renderer *to);
-/* Frees all but the scene: pictures and buffers. */
+/* Frees pictures and buffers, but not the scene. */
 void renderer_drop(renderer *to);
 void renderer_close(renderer *to);
-
-/* The message of the library, where a call failed. */
-bool check_status(gsc_status status);
 
 #endif

@@ -28,7 +28,7 @@ void stream_close(stream *input) {
     input->buffer = NULL;
 }
 
-/* Reads on until the buffer is full or the file ends. */
+/* Reads until the buffer is full or the file ends. */
 static bool fill(stream *input) {
     if (input->begin > 0) {
         memmove(input->buffer, input->buffer + input->begin, input->end - input->begin);

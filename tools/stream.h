@@ -1,4 +1,4 @@
-/* A file read once from front to back, by bytes or by lines. */
+/* Reads a file once, from front to back, by bytes or by lines. */
 #ifndef GSPLAT_C_TOOLS_STREAM_H
 #define GSPLAT_C_TOOLS_STREAM_H
 
@@ -9,7 +9,7 @@
 
 typedef struct stream {
     FILE *file;
-    const char *path; /* the caller's */
+    const char *path; /* belongs to the caller */
     unsigned char *buffer;
     size_t capacity, begin, end; /* bytes [begin, end) of buffer are not taken yet */
     int64_t left;                /* bytes of the file that are not taken yet */
