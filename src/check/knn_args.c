@@ -14,15 +14,13 @@ static gsc_status check_points(const gsc__call *call, const char *name, const DL
 
 static gsc_status check_results(const gsc__call *call, const gsc_knn_args *args, gsc__knn *out) {
     const gsc__shape table = gsc__shape2(out->queries_count, out->k);
-    gsc__tensor indices = {.name = "indices",
-                           .given = args->indices,
-                           .dtypes = GSC__INT32 | GSC__INT64,
-                           .shapes = {table}};
-    GSC__TRY(gsc__tensor_check(call, &indices));
-    out->indices = indices.data;
+    gsc__tensor list[] = {
+        {"indices", args->indices, &out->indices, GSC__INT32 | GSC__INT64, .shapes = {table}},
+        {"distances2", args->distances2, &out->distances2, .shapes = {table}},
+        {"mean2", args->mean2, &out->mean2, .shapes = {gsc__shape1(out->queries_count)}},
+    };
     out->indices64 = args->indices && args->indices->dtype.bits == 64;
-    GSC__TRY(gsc__real_out(call, "distances2", args->distances2, table, &out->distances2));
-    return gsc__real_out(call, "mean2", args->mean2, gsc__shape1(out->queries_count), &out->mean2);
+    return gsc__tensors_check(call, list, sizeof list / sizeof list[0]);
 }
 
 gsc_status gsc__knn_args(const gsc__call *call, const gsc_knn_args *theirs, gsc__knn *out) {

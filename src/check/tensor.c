@@ -235,10 +235,9 @@ static gsc_status check_memory(const gsc__call *call, gsc__tensor *tensor) {
     return tensor->output ? check_no_overlap(call, tensor->name, given, strides) : GSC_OK;
 }
 
-gsc_status gsc__tensor_check(const gsc__call *call, gsc__tensor *tensor) {
+static gsc_status check_given(const gsc__call *call, gsc__tensor *tensor) {
     const DLTensor *given = tensor->given;
     const char *name = tensor->name;
-    if (!given) return tensor->required ? gsc__require(call, name, NULL) : GSC_OK;
     GSC__TRY(check_view(call, name, given));
     GSC__TRY(check_dtype(call, name, given, tensor->dtypes ? tensor->dtypes : GSC__REAL));
     GSC__TRY(check_shape(call, tensor));
@@ -247,39 +246,40 @@ gsc_status gsc__tensor_check(const gsc__call *call, gsc__tensor *tensor) {
     return tensor->shape_only ? GSC_OK : check_memory(call, tensor);
 }
 
+gsc_status gsc__tensor_check(const gsc__call *call, gsc__tensor *tensor) {
+    if (tensor->required) GSC__TRY(gsc__require(call, tensor->name, tensor->given));
+    if (tensor->given) GSC__TRY(check_given(call, tensor));
+    if (tensor->result) memcpy(tensor->result, &tensor->data, sizeof tensor->data);
+    return GSC_OK;
+}
+
+gsc_status gsc__tensors_check(const gsc__call *call, gsc__tensor *tensors, size_t count) {
+    for (size_t i = 0; i < count; ++i) GSC__TRY(gsc__tensor_check(call, &tensors[i]));
+    return GSC_OK;
+}
+
 /* --------------------------------------------------------------- usual cases */
 
 gsc_status gsc__real_out(const gsc__call *call, const char *name, const DLTensor *given,
                          gsc__shape shape, gsc_real **data) {
-    gsc__tensor tensor = {.name = name, .given = given, .shapes = {shape}};
-    GSC__TRY(gsc__tensor_check(call, &tensor));
-    *data = tensor.data;
-    return GSC_OK;
+    gsc__tensor tensor = {.name = name, .given = given, .result = data, .shapes = {shape}};
+    return gsc__tensor_check(call, &tensor);
 }
 
 gsc_status gsc__real_in(const gsc__call *call, const char *name, const DLTensor *given,
                         gsc__shape shape, const gsc_real **data) {
-    gsc__tensor tensor = {.name = name, .given = given, .shapes = {shape}};
-    GSC__TRY(gsc__tensor_check(call, &tensor));
-    *data = tensor.data;
-    return GSC_OK;
-}
-
-gsc_status gsc__int32_out(const gsc__call *call, const char *name, const DLTensor *given,
-                          gsc__shape shape, int32_t **data) {
-    gsc__tensor tensor = {.name = name, .given = given, .dtypes = GSC__INT32, .shapes = {shape}};
-    GSC__TRY(gsc__tensor_check(call, &tensor));
-    *data = tensor.data;
-    return GSC_OK;
+    gsc__tensor tensor = {.name = name, .given = given, .result = data, .shapes = {shape}};
+    return gsc__tensor_check(call, &tensor);
 }
 
 gsc_status gsc__scalar(const gsc__call *call, const char *name, const DLTensor *given,
                        gsc_real **data) {
-    gsc__tensor tensor = {
-        .name = name, .given = given, .shapes = {{.ndim = 0}, gsc__shape1(1)}, .choices = 2};
-    GSC__TRY(gsc__tensor_check(call, &tensor));
-    *data = tensor.data;
-    return GSC_OK;
+    gsc__tensor tensor = {.name = name,
+                          .given = given,
+                          .result = data,
+                          .shapes = {{.ndim = 0}, gsc__shape1(1)},
+                          .choices = 2};
+    return gsc__tensor_check(call, &tensor);
 }
 
 gsc_status gsc__tensor_bytes(const gsc__call *call, const char *name, const DLTensor *given,

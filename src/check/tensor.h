@@ -20,6 +20,7 @@ enum {
 typedef struct gsc__tensor {
     const char *name;      /* for messages */
     const DLTensor *given; /* NULL: not given, which is fine unless required */
+    void *result;          /* address of the pointer that receives data; NULL: none */
     uint32_t dtypes;       /* 0: GSC__REAL */
     gsc__shape shapes[2];  /* allowed ones */
     int32_t choices;       /* how many of them; 0: one */
@@ -36,14 +37,14 @@ typedef struct gsc__tensor {
 
 /* Checks dtype, shape, device, strides and data, in this order. */
 gsc_status gsc__tensor_check(const gsc__call *call, gsc__tensor *tensor);
+/* Checks each, up to the first that fails. */
+gsc_status gsc__tensors_check(const gsc__call *call, gsc__tensor *tensors, size_t count);
 
 /* The usual cases: dense, of one shape and one type, optional. */
 gsc_status gsc__real_in(const gsc__call *call, const char *name, const DLTensor *given,
                         gsc__shape shape, const gsc_real **data);
 gsc_status gsc__real_out(const gsc__call *call, const char *name, const DLTensor *given,
                          gsc__shape shape, gsc_real **data);
-gsc_status gsc__int32_out(const gsc__call *call, const char *name, const DLTensor *given,
-                          gsc__shape shape, int32_t **data);
 /* A scalar: [] or [1]. */
 gsc_status gsc__scalar(const gsc__call *call, const char *name, const DLTensor *given,
                        gsc_real **data);
