@@ -18,7 +18,7 @@ static const char *const field_names[FIELDS] = {
 typedef struct column_map {
     int fields[FIELDS];
     int rest[MAX_REST];
-    int rest_count;
+    int32_t degree;
 } column_map;
 
 static bool find_field(const ply *file, const ply_element *vertex, const char *name, int *column) {
@@ -42,13 +42,13 @@ static bool find_columns(const ply *file, const ply_element *vertex, column_map 
     int count = 0;
     for (size_t i = 0; i < vertex->property_count; i++)
         if (strncmp(vertex->properties[i].name, "f_rest_", 7) == 0) count++;
-    int degree = 0;
+    int32_t degree = 0;
     while (degree <= MAX_DEGREE && 3 * ((degree + 1) * (degree + 1) - 1) != count) degree++;
     if (degree > MAX_DEGREE)
         return fail("%s: element 'vertex' has %d properties f_rest_*; spherical harmonics of "
                     "degree 0 to 4 have 0, 9, 24, 45 or 72",
                     file->input.path, count);
-    columns->rest_count = count;
+    columns->degree = degree;
     for (int i = 0; i < count; i++) {
         char name[24];
         snprintf(name, sizeof name, "f_rest_%d", i);
@@ -131,9 +131,7 @@ bool gaussians_read(gaussians *scene, const char *path) {
     bool good = false;
     const ply_element *vertex = ply_find(&file, "vertex");
     if (vertex && find_columns(&file, vertex, &columns)) {
-        int32_t degree = 0;
-        while (3 * ((degree + 1) * (degree + 1) - 1) < columns.rest_count) degree++;
-        good = gaussians_allocate(scene, vertex->count, degree);
+        good = gaussians_allocate(scene, vertex->count, columns.degree);
         if (good && !read_rows(scene, &file, vertex, &columns)) {
             gaussians_free(scene);
             good = false;
