@@ -7,19 +7,6 @@
 
 #include <math.h>
 
-/* What both descriptors have in common. */
-typedef struct image_options {
-    uint32_t flags;
-    int32_t window;
-    float sigma, c1, c2;
-    uint32_t reserved;
-    const DLTensor *image;
-} image_options;
-
-typedef struct image_size {
-    int32_t batch, channels, height, width;
-} image_size;
-
 /* ------------------------------------------------------------------- options */
 
 /* In double, so that the weights are the nearest to the true ones in either precision. */
@@ -36,37 +23,37 @@ void gsc__gaussian_window(int32_t size, double sigma, gsc__window *window) {
     for (int32_t i = 0; i < size; ++i) window->weights[i] = (gsc_real)(weights[i] / sum);
 }
 
-static gsc_status check_options(const gsc__call *call, const image_options *options,
-                                gsc__window *window, gsc_real *c1, gsc_real *c2) {
+static gsc_status check_options(const gsc__call *call, const gsc_ssim_args *args, gsc__ssim *out) {
     const char *function = call->function;
-    const int32_t size = options->window ? options->window : 11;
-    GSC__TRY(gsc__check_flags(function, "flags", options->flags, GSC_SSIM_VALID));
-    GSC__TRY(gsc__check_flags(function, "reserved", options->reserved, 0));
+    const int32_t size = args->window ? args->window : 11;
+    GSC__TRY(gsc__check_flags(function, "flags", args->flags, GSC_SSIM_VALID));
+    GSC__TRY(gsc__check_flags(function, "reserved", args->reserved, 0));
     if (size < 1 || size > GSC__MAX_WINDOW || size % 2 == 0) {
         return gsc__fail(GSC_ERROR_INVALID_ARGUMENT,
                          "%s: window is %d, expected an odd number from 1 to %d", function, size,
                          GSC__MAX_WINDOW);
     }
-    GSC__TRY(gsc__check_not_negative(function, "sigma", options->sigma));
-    GSC__TRY(gsc__check_not_negative(function, "c1", options->c1));
-    GSC__TRY(gsc__check_not_negative(function, "c2", options->c2));
-    gsc__gaussian_window(size, options->sigma == 0.0f ? 1.5 : (double)options->sigma, window);
-    *c1 = options->c1 == 0.0f ? GSC_REAL(0.0001) : (gsc_real)options->c1;
-    *c2 = options->c2 == 0.0f ? GSC_REAL(0.0009) : (gsc_real)options->c2;
+    GSC__TRY(gsc__check_not_negative(function, "sigma", args->sigma));
+    GSC__TRY(gsc__check_not_negative(function, "c1", args->c1));
+    GSC__TRY(gsc__check_not_negative(function, "c2", args->c2));
+    gsc__gaussian_window(size, args->sigma == 0.0f ? 1.5 : (double)args->sigma, &out->window);
+    out->flags = args->flags;
+    out->c1 = args->c1 == 0.0f ? GSC_REAL(0.0001) : (gsc_real)args->c1;
+    out->c2 = args->c2 == 0.0f ? GSC_REAL(0.0009) : (gsc_real)args->c2;
     return GSC_OK;
 }
 
-static gsc_status check_size(const gsc__call *call, const image_options *options, int32_t window,
-                             image_size *size) {
+static gsc_status check_size(const gsc__call *call, const DLTensor *given, gsc__ssim *out) {
     const char *function = call->function;
+    const int32_t window = out->window.size;
     gsc__tensor image = {
         .name = "image",
-        .given = options->image,
+        .given = given,
         .shapes = {gsc__shape4(GSC__ANY('B'), GSC__ANY('C'), GSC__ANY('H'), GSC__ANY('W'))},
         .required = true,
         .shape_only = true};
     GSC__TRY(gsc__tensor_check(call, &image));
-    const int64_t *shape = options->image->shape;
+    const int64_t *shape = given->shape;
     char text[GSC__SHAPE_TEXT_SIZE];
     gsc__shape_text(shape, 4, text);
     if (shape[0] < 1 || shape[1] < 1 || shape[2] < 1 || shape[3] < 1) {
@@ -83,61 +70,54 @@ static gsc_status check_size(const gsc__call *call, const image_options *options
         return gsc__fail(GSC_ERROR_OVERFLOW, "%s: image is %s, expected B x C of at most %d",
                          function, text, GSC__MAX_PLANES);
     }
-    if ((options->flags & GSC_SSIM_VALID) && (shape[2] < window || shape[3] < window)) {
+    if ((out->flags & GSC_SSIM_VALID) && (shape[2] < window || shape[3] < window)) {
         return gsc__fail(GSC_ERROR_SHAPE,
                          "%s: image is %s, expected at least %d x %d pixels, the window of "
                          "GSC_SSIM_VALID",
                          function, text, window, window);
     }
-    *size =
-        (image_size){(int32_t)shape[0], (int32_t)shape[1], (int32_t)shape[2], (int32_t)shape[3]};
+    out->batch = (int32_t)shape[0];
+    out->channels = (int32_t)shape[1];
+    out->height = (int32_t)shape[2];
+    out->width = (int32_t)shape[3];
     return GSC_OK;
 }
 
 /* -------------------------------------------------------------------- images */
 
-static gsc__shape full_shape(const image_size *size) {
-    return gsc__shape4(size->batch, size->channels, size->height, size->width);
-}
-
-static void use_image(const gsc__tensor *tensor, gsc__image *image) {
+static gsc_status check_image(const gsc__call *call, gsc__tensor *tensor, gsc__image *image) {
+    tensor->strided = true;
+    GSC__TRY(gsc__tensor_check(call, tensor));
     memset(image, 0, sizeof *image);
-    if (!tensor->given) return;
+    if (!tensor->given) return GSC_OK;
     image->data = tensor->data;
     memcpy(image->strides, tensor->strides, sizeof image->strides);
     image->bytes = tensor->given->dtype.bits == 8;
+    return GSC_OK;
 }
 
 static gsc_status image_in(const gsc__call *call, const char *name, const DLTensor *given,
                            uint32_t dtypes, gsc__shape shape, gsc__image *image) {
-    gsc__tensor tensor = {
-        .name = name, .given = given, .dtypes = dtypes, .shapes = {shape}, .strided = true};
-    GSC__TRY(gsc__tensor_check(call, &tensor));
-    use_image(&tensor, image);
-    return GSC_OK;
+    gsc__tensor tensor = {.name = name, .given = given, .dtypes = dtypes, .shapes = {shape}};
+    return check_image(call, &tensor, image);
 }
 
 static gsc_status image_out(const gsc__call *call, const char *name, const DLTensor *given,
                             gsc__shape shape, gsc__image *image) {
-    gsc__tensor tensor = {
-        .name = name, .given = given, .shapes = {shape}, .strided = true, .output = true};
-    GSC__TRY(gsc__tensor_check(call, &tensor));
-    use_image(&tensor, image);
-    return GSC_OK;
+    gsc__tensor tensor = {.name = name, .given = given, .shapes = {shape}, .output = true};
+    return check_image(call, &tensor, image);
 }
 
 /* [B, H, W] or [H, W], seen as [B, C, H, W] with one plane for all channels. */
-static gsc_status check_mask(const gsc__call *call, const DLTensor *mask, const image_size *size,
+static gsc_status check_mask(const gsc__call *call, const DLTensor *mask, const gsc__ssim *size,
                              gsc__image *image) {
     gsc__tensor tensor = {.name = "mask",
                           .given = mask,
                           .dtypes = GSC__REAL | GSC__BOOL | GSC__UINT8,
                           .shapes = {gsc__shape3(size->batch, size->height, size->width),
                                      gsc__shape2(size->height, size->width)},
-                          .choices = 2,
-                          .strided = true};
-    GSC__TRY(gsc__tensor_check(call, &tensor));
-    use_image(&tensor, image);
+                          .choices = 2};
+    GSC__TRY(check_image(call, &tensor, image));
     if (!mask) return GSC_OK;
     const int64_t *plane = tensor.strides + (tensor.which == 0 ? 1 : 0);
     image->strides[0] = tensor.which == 0 ? tensor.strides[0] : 0;
@@ -154,17 +134,9 @@ static gsc_status ssim_common(const gsc__call *call, const gsc_ssim_args *theirs
     memset(out, 0, sizeof *out);
     GSC__TRY(gsc__args_copy(call->function, "args", args, sizeof *args, theirs,
                             GSC__SIZE_THROUGH(gsc_ssim_args, grad_target)));
-    const image_options options = {args->flags, args->window,   args->sigma, args->c1,
-                                   args->c2,    args->reserved, args->image};
-    image_size size;
-    GSC__TRY(check_options(call, &options, &out->window, &out->c1, &out->c2));
-    GSC__TRY(check_size(call, &options, out->window.size, &size));
-    out->flags = args->flags;
-    out->batch = size.batch;
-    out->channels = size.channels;
-    out->height = size.height;
-    out->width = size.width;
-    const gsc__shape shape = full_shape(&size);
+    GSC__TRY(check_options(call, args, out));
+    GSC__TRY(check_size(call, args->image, out));
+    const gsc__shape shape = gsc__shape4(out->batch, out->channels, out->height, out->width);
     GSC__TRY(gsc__require(call, "target", args->target));
     GSC__TRY(image_in(call, "image", args->image, GSC__REAL, shape, &out->image));
     return image_in(call, "target", args->target, GSC__REAL, shape, &out->target);
@@ -224,22 +196,30 @@ static gsc_status copy_loss_args(const gsc__call *call, const gsc_image_loss_arg
                           GSC__SIZE_THROUGH(gsc_image_loss_args, grad_image));
 }
 
-/* All but image, target and gradient; image: its shape. */
+/* All but image, target and gradient; image: its shape.  Options and size are checked as those of
+ * SSIM. */
 static gsc_status loss_common(const gsc__call *call, const gsc_image_loss_args *args,
                               const DLTensor *image, gsc__image_loss *out) {
-    const image_options options = {args->flags, args->window,   args->sigma, args->c1,
-                                   args->c2,    args->reserved, image};
-    image_size size;
-    GSC__TRY(check_options(call, &options, &out->window, &out->c1, &out->c2));
+    const gsc_ssim_args options = {.flags = args->flags,
+                                   .window = args->window,
+                                   .sigma = args->sigma,
+                                   .c1 = args->c1,
+                                   .c2 = args->c2,
+                                   .reserved = args->reserved};
+    gsc__ssim ssim = {0};
+    GSC__TRY(check_options(call, &options, &ssim));
     GSC__TRY(check_weights(call, args, out));
-    GSC__TRY(check_size(call, &options, out->window.size, &size));
-    out->flags = args->flags;
-    out->batch = size.batch;
-    out->channels = size.channels;
-    out->height = size.height;
-    out->width = size.width;
+    GSC__TRY(check_size(call, image, &ssim));
+    out->flags = ssim.flags;
+    out->window = ssim.window;
+    out->c1 = ssim.c1;
+    out->c2 = ssim.c2;
+    out->batch = ssim.batch;
+    out->channels = ssim.channels;
+    out->height = ssim.height;
+    out->width = ssim.width;
     GSC__TRY(gsc__require(call, "target", args->target));
-    GSC__TRY(check_mask(call, args->mask, &size, &out->mask));
+    GSC__TRY(check_mask(call, args->mask, &ssim, &out->mask));
     GSC__TRY(gsc__scalar(call, "loss", args->loss, &out->loss));
     return gsc__real_out(call, "parts", args->parts, gsc__shape1(3), &out->parts);
 }
