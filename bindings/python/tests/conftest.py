@@ -1,7 +1,7 @@
-"""Puts the package of this checkout on the path, before anything imports it."""
+"""Puts the package of this checkout and the examples on the path, before anything imports them."""
 
-import os
+import pathlib
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+TESTS = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(TESTS), str(TESTS.parent), str(TESTS.parents[2] / "examples")]

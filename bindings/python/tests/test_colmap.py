@@ -7,7 +7,6 @@ import pytest
 
 import camera_file
 import colmap
-import examples_path  # noqa: F401
 import fit_views
 import make_dataset
 import pictures

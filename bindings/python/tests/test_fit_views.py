@@ -6,7 +6,6 @@ import zlib
 import numpy as np
 import pytest
 
-import examples_path  # noqa: F401
 import fit_views
 import gsplat_c
 import splat_file

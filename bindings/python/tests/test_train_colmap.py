@@ -11,7 +11,6 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import examples_path  # noqa: E402, F401
 import fit_views  # noqa: E402
 import make_dataset  # noqa: E402
 import pictures  # noqa: E402
