@@ -186,7 +186,7 @@ def test_contexts_come_and_go():
     for _ in range(5):
         handle = ctypes.c_void_p()
         with call() as block:
-            packed = desc.pack(block, 1 << 16, 0, 2, 0, 0, 0, 0, 0, 0, 0)
+            packed = desc.pack_named(block, {"abi_version": 1 << 16, "device.device_type": 2})
             assert lib.gsc_context_create(packed, ctypes.addressof(handle)) == 0
         assert driver.current() == before
         lib.gsc_context_free(handle)
