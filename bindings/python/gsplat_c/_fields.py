@@ -191,7 +191,7 @@ REQUIRED = tuple(_RequiredArgs.__annotations__)
 TENSORS, NUMBERS = ARGS.names("Q"), ARGS.names("Iif")  # in the struct, the numbers come first
 for _names in (TENSORS, NUMBERS):
     for _place, _name in enumerate(_names):
-        if _name != "flags":
+        if _name not in ("flags", "reserved"):
             FIELDS[_name].place, FIELDS[_name].is_tensor = _place, _names is TENSORS
 FLAGS = tuple(name for name in FIELDS if name not in ARGS.offsets)
 for _name in FLAGS:
