@@ -2,13 +2,13 @@
 
 #include <string.h>
 
-/* Views of one scene differ, so that an expectation follows larger frames at once, a little
- * beyond them, and smaller ones slowly: a frame that does not fit is drawn in a second
- * attempt, one that is smaller takes memory that the larger one took before.  Other numbers
- * of Gaussians are another state of the scene: expected in proportion, then counted anew. */
-#define RESERVE 16 /* of which one more than a frame that was larger than expected */
-#define DECAY 32   /* of which one part of the difference to a smaller frame is given up */
-#define ALIKE 2    /* times as many Gaussians, or as few, tell nothing */
+/* Views of one scene differ, so a forecast follows larger frames at once, with a reserve, and
+ * smaller ones slowly: a frame that does not fit must be repeated, while a smaller one only uses
+ * the memory that a larger one used before.  Another number of Gaussians means another state of
+ * the scene: the forecast scales with it, then starts anew. */
+#define RESERVE 16 /* one part in this many is added to a frame larger than the forecast */
+#define DECAY 32   /* one part in this many of the difference to a smaller frame is dropped */
+#define ALIKE 2    /* a change of the Gaussians by more than this factor predicts nothing */
 
 void gsc__forecasts_open(gsc__forecasts *forecasts) {
     memset(forecasts, 0, sizeof *forecasts);

@@ -1,12 +1,12 @@
-/* What the frames drawn before let expect of the next one, so that its buffers can be there
- * before it is counted. */
+/* Predicts the size of a frame from earlier frames, so that its buffers can be allocated before it
+ * is counted. */
 #ifndef GSC_FORECAST_H
 #define GSC_FORECAST_H
 
 #include "backend.h"
 #include "os/system.h"
 
-/* Frames of one image size, of however many cameras at once; gaussians 0: none yet. */
+/* Frames of one image size, with any number of cameras; gaussians 0: none yet. */
 typedef struct gsc__forecast {
     int32_t width, height;
     int64_t gaussians, visible, intersections;
@@ -21,10 +21,10 @@ typedef struct gsc__forecasts {
 
 void gsc__forecasts_open(gsc__forecasts *forecasts);
 void gsc__forecasts_close(gsc__forecasts *forecasts);
-/* Sets info's visible and intersections, of each of several cameras; 0 where nothing is known. */
+/* Sets info's visible and intersections, for each of several cameras; 0 if nothing is known. */
 void gsc__forecast_read(gsc__forecasts *forecasts, const gsc__raster *raster,
                         gsc_raster_info *info);
-/* What project found, in the frame with the most of each. */
+/* Records what project found, in the frame with the most of each. */
 void gsc__forecast_note(gsc__forecasts *forecasts, const gsc__raster *raster, int64_t visible,
                         int64_t intersections);
 

@@ -66,7 +66,7 @@ void *gsc__managed_alloc(void *user, size_t bytes, size_t alignment, DLDevice de
     return NULL;
 }
 
-/* From the last on: what was given out last is back first as a rule. */
+/* Searches backwards: the latest block usually returns first. */
 DLManagedTensorVersioned *gsc__managed_take(gsc__managed *managed, const void *data) {
     DLManagedTensorVersioned *tensor = NULL;
     gsc__mutex_lock(&managed->mutex);

@@ -1,4 +1,4 @@
-/* Tensors of a framework as the memory of a context. */
+/* A framework's tensors as the memory of a context. */
 #ifndef GSC_MANAGED_H
 #define GSC_MANAGED_H
 
@@ -7,11 +7,11 @@
 #include "os/system.h"
 
 typedef struct gsc__managed_block {
-    const void *data; /* that was given out */
+    const void *data; /* the address handed out */
     DLManagedTensorVersioned *tensor;
 } gsc__managed_block;
 
-/* What is given out, found again by its address. */
+/* The blocks in use, found by their address. */
 typedef struct gsc__managed {
     gsc_allocate_fn *allocate; /* NULL: there is none */
     gsc__mutex mutex;
@@ -25,7 +25,7 @@ void gsc__managed_close(gsc__managed *managed);
  * the stream. */
 void *gsc__managed_alloc(void *user, size_t bytes, size_t alignment, DLDevice device, void *stream);
 void gsc__managed_free(void *user, void *data, size_t bytes, DLDevice device, void *stream);
-/* The tensor of memory that was given out, which the caller owns now; NULL for NULL. */
+/* Hands the tensor behind `data` to the caller, who then owns it; NULL for NULL. */
 DLManagedTensorVersioned *gsc__managed_take(gsc__managed *managed, const void *data);
 
 #endif

@@ -1,6 +1,6 @@
-/* Everything that depends on the operating system.  One .c file per system
- * implements it (system_posix.c, system_windows.c); nothing else includes a system header.
- * Texts are UTF-8 on all of them. */
+/* Everything that depends on the operating system.  One .c file per system implements it
+ * (system_posix.c, system_windows.c); no other file includes a system header.  All texts are
+ * UTF-8. */
 #ifndef GSC_SYSTEM_H
 #define GSC_SYSTEM_H
 
@@ -37,17 +37,17 @@ void gsc__condition_init(gsc__condition *condition);
 void gsc__condition_destroy(gsc__condition *condition);
 void gsc__condition_wait(gsc__condition *condition, gsc__mutex *mutex);
 void gsc__condition_broadcast(gsc__condition *condition);
-/* Runs a function by the first caller; the others return when it is done. */
+/* The first caller runs the function; the others return when it is done. */
 void gsc__once_run(gsc__once *once, void (*run)(void));
 
 typedef struct gsc__thread gsc__thread;
-/* NULL if the system has no thread to give.  All signals are blocked in it. */
+/* NULL if the system cannot start a thread.  All signals are blocked in it. */
 gsc__thread *gsc__thread_start(void (*run)(void *arg), void *arg);
 void gsc__thread_join(gsc__thread *thread);
 /* Forgets a thread that a fork left behind in the parent. */
 void gsc__thread_abandon(gsc__thread *thread);
 
-/* This thread's own, zeros at first, gone with the thread; NULL if there is no memory. */
+/* Memory of this thread, zeroed at first, freed with the thread; NULL if there is no memory. */
 enum { GSC__THREAD_STORAGE_BYTES = 520 };
 void *gsc__thread_storage(void);
 

@@ -74,7 +74,7 @@ static void *thread_main(void *data) {
     return NULL;
 }
 
-/* Some C libraries give new threads 128 KiB; the operations keep tiles on the stack. */
+/* Some C libraries default to 128 KiB; the operations keep tiles on the stack. */
 static void raise_stack_size(pthread_attr_t *attributes) {
     const size_t wanted = (size_t)2 << 20;
     size_t size;
@@ -82,8 +82,8 @@ static void raise_stack_size(pthread_attr_t *attributes) {
         pthread_attr_setstacksize(attributes, wanted);
 }
 
-/* A new thread inherits the signal mask, so that blocking around the start leaves no
- * moment in which the host's handlers could run on it. */
+/* A new thread inherits the signal mask: blocking signals around the start leaves no moment in
+ * which the host's handlers could run on it. */
 gsc__thread *gsc__thread_start(void (*run)(void *arg), void *arg) {
     gsc__thread *thread = malloc(sizeof *thread);
     if (!thread) return NULL;
@@ -141,7 +141,7 @@ int64_t gsc__process_id(void) {
 }
 
 #if defined(__linux__)
-/* 0 if the kernel does not say. */
+/* 0 if unknown. */
 static int affinity_count(void) {
     for (int most = 1024; most <= 1 << 20; most *= 4) {
         cpu_set_t *set = CPU_ALLOC((size_t)most);
@@ -154,7 +154,7 @@ static int affinity_count(void) {
     return 0;
 }
 
-/* The share of a container, in whole processors; 0: not limited. */
+/* The limit of a container, in whole processors; 0: none. */
 static int quota_count(void) {
     FILE *file = fopen("/sys/fs/cgroup/cpu.max", "re");
     if (!file) return 0;
@@ -212,8 +212,8 @@ char *gsc__environment(const char *name) {
 
 /* -------------------------------------------------------------------- memory */
 
-/* Blocks of many megabytes come fresh from the kernel every time, and touching them page
- * by page can cost as much as the work on them; huge pages make that 512 times rarer. */
+/* The kernel hands out blocks of many megabytes afresh every time, and page faults can cost as
+ * much as the work on them; huge pages make these 512 times rarer. */
 void *gsc__aligned_alloc(size_t bytes, size_t alignment) {
     const size_t huge_page = (size_t)2 << 20;
     bool huge = bytes >= 4 * huge_page;

@@ -15,7 +15,7 @@ _Static_assert(sizeof(gsc__once) == sizeof(INIT_ONCE), "a once is a pointer");
 
 /* ---------------------------------------------------------------------- text */
 
-/* To be freed; NULL if there is no memory or text is not UTF-8. */
+/* The caller frees it; NULL if there is no memory or text is not UTF-8. */
 static wchar_t *wide_from_utf8(const char *text) {
     int length = MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, text, -1, NULL, 0);
     wchar_t *wide = length > 0 ? malloc((size_t)length * sizeof *wide) : NULL;
@@ -79,15 +79,15 @@ void gsc__once_run(gsc__once *once, void (*run)(void)) {
     InitOnceExecuteOnce((INIT_ONCE *)once, run_once, &run, NULL);
 }
 
-/* The end of a thread needs the loader's lock.  A host that frees a context while it holds
- * that lock, as destructors of a library's globals do, would wait for ever for the thread
- * itself: it waits for the end of `run`, and for the thread just as long as an exit takes.
- * The thread holds a reference to the module whose code it still executes. */
+/* A thread needs the loader's lock to end.  A host that frees a context while it holds that lock,
+ * as destructors of a library's globals do, would wait for the thread forever.  So it waits for
+ * `run` to return, and then only as long as an exit takes.  The thread holds a reference to the
+ * module whose code it executes. */
 struct gsc__thread {
     HANDLE handle;
     HANDLE done; /* event: run has returned */
     HMODULE module;
-    volatile LONG owners; /* the thread and who started it; the last one frees this */
+    volatile LONG owners; /* the thread and its starter; the last one frees this */
     void (*run)(void *arg);
     void *arg;
 };
@@ -128,7 +128,7 @@ gsc__thread *gsc__thread_start(void (*run)(void *arg), void *arg) {
     return NULL;
 }
 
-/* At the end of a process the system has ended the thread already: then its handle counts. */
+/* At the end of a process the system has already ended the thread: then its handle is signalled. */
 void gsc__thread_join(gsc__thread *thread) {
     enum { EXIT_MILLISECONDS = 100 };
     const HANDLE either[] = {thread->done, thread->handle};
@@ -149,8 +149,8 @@ void gsc__thread_pause(void) {
 /* ------------------------------------------------------------ a thread's data */
 
 /* Fiber-local storage: unlike the compiler's, it calls back when a thread ends and, for all
- * threads at once, when the index is given up, so that nothing stays when the library is
- * unloaded before the threads that used it end. */
+ * threads at once, when the index is freed.  So nothing remains if the library is unloaded before
+ * the threads that used it end. */
 static INIT_ONCE storage_once = INIT_ONCE_STATIC_INIT;
 static DWORD storage_index = FLS_OUT_OF_INDEXES;
 
@@ -158,7 +158,7 @@ static void WINAPI free_storage(void *storage) {
     free(storage);
 }
 
-/* In a library, functions of atexit run when it is unloaded. */
+/* In a library, atexit functions run when it is unloaded. */
 static void give_up_index(void) {
     DWORD index = storage_index;
     storage_index = FLS_OUT_OF_INDEXES;
@@ -191,8 +191,8 @@ int64_t gsc__process_id(void) {
     return (int64_t)GetCurrentProcessId();
 }
 
-/* Processors of the groups that the process's threads run in: before Windows 11 one of
- * many, since then all; of a single group those that the affinity leaves. */
+/* Processors of the groups that the process's threads run in: before Windows 11 one group, since
+ * then all; within a single group those allowed by the affinity. */
 static int affinity_count(void) {
     USHORT groups[64], count = sizeof groups / sizeof groups[0];
     DWORD_PTR process = 0, system = 0;
@@ -208,7 +208,7 @@ static int affinity_count(void) {
     return processors;
 }
 
-/* The share of a container, in whole processors; 0: not limited. */
+/* The limit of a container, in whole processors; 0: none. */
 static int quota_count(void) {
     JOBOBJECT_CPU_RATE_CONTROL_INFORMATION rate;
     const DWORD cap = JOB_OBJECT_CPU_RATE_CONTROL_ENABLE | JOB_OBJECT_CPU_RATE_CONTROL_HARD_CAP;
@@ -249,8 +249,8 @@ double gsc__clock_seconds(void) {
     return (double)ticks.QuadPart / (double)frequency.QuadPart;
 }
 
-/* Asks the system: a C runtime has a copy of its own, and a host with another runtime, like
- * Python, changes only that of its own. */
+/* Asks the system: every C runtime has its own copy of the environment, and a host with another
+ * runtime, such as Python, only changes its own. */
 char *gsc__environment(const char *name) {
     wchar_t *wide_name = wide_from_utf8(name);
     DWORD size = wide_name ? GetEnvironmentVariableW(wide_name, NULL, 0) : 0;
@@ -286,8 +286,8 @@ static void describe_error(DWORD code, const char *path, char *error, size_t err
     free(text);
 }
 
-/* A bare name means a system library, wherever the program was started; a path is made full,
- * as the search for what a library needs is defined for full ones only. */
+/* A bare name means a system library, wherever the program was started.  A path is made absolute,
+ * since the search for dependencies is only defined for absolute paths. */
 static HMODULE load_library(const wchar_t *path) {
     if (!wcspbrk(path, L"/\\")) return LoadLibraryExW(path, NULL, LOAD_LIBRARY_SEARCH_SYSTEM32);
     DWORD size = GetFullPathNameW(path, 0, NULL, NULL);
@@ -304,7 +304,7 @@ static HMODULE load_library(const wchar_t *path) {
     return library;
 }
 
-/* Without the error mode, a damaged file would open a dialogue box in the host. */
+/* Without this error mode a damaged file would open a dialog box in the host. */
 void *gsc__library_open(const char *path, char *error, size_t error_size) {
     DWORD mode = 0, code = ERROR_INVALID_NAME;
     HMODULE library = NULL;
