@@ -45,7 +45,7 @@ class SelectiveAdam(torch.optim.Optimizer):
                                   "bias_correction": bias_correction})
 
     @torch.no_grad()
-    def step(  # type: ignore[override]
+    def step(
         self,
         closure: Callable[[], Tensor] | Tensor | None = None,
         *,
