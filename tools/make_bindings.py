@@ -13,6 +13,7 @@ the test that compares them with what a C compiler makes of the header.
 import argparse
 import re
 import sys
+import textwrap
 
 from header import BINDINGS, PUBLIC, ROOT, SCALARS, layout, read
 
@@ -44,21 +45,34 @@ def python_tables(header):
     lines = [
         f'"""{GENERATED}"""',
         "",
+        "import struct",
+        "",
         "# name: value",
         "CONSTANTS = {",
         *(f'    "{constant.name}": {constant.value},' for constant in header.constants),
         "}",
         "",
-        "# name: (bytes, struct format, {field: offset})",
-        "STRUCTS = {",
+        "# name: (struct format, in which x is padding, names of the fields)",
+        "_FIELDS = {",
     ]
     for struct in header.structs:
-        size, form, offsets = layout(struct)
-        lines += [f'    "{struct.name}": (', f"        {size},", f'        "{form}",', "        {"]
-        lines += [f'            "{field}": {offset},' for field, offset in offsets.items()]
-        lines += ["        },", "    ),"]
+        _, form, offsets = layout(struct)
+        lines += [f'    "{struct.name}": ("{form[1:]}", """']
+        lines += textwrap.wrap(" ".join(offsets), 100, initial_indent=" " * 8,
+                               subsequent_indent=" " * 8)
+        lines += ['    """),']
     lines += [
         "}",
+        "",
+        "",
+        "def _layout(codes, names):",
+        '    offsets = [struct.calcsize("=" + codes[:place]) for place, code in enumerate(codes)',
+        '               if code != "x"]',
+        '    return struct.calcsize("=" + codes), "=" + codes, dict(zip(names.split(), offsets))',
+        "",
+        "",
+        "# name: (bytes, struct format, {field: offset})",
+        "STRUCTS = {name: _layout(*fields) for name, fields in _FIELDS.items()}",
         "",
         "# name: (result, arguments); p pointer, s string, D DLDevice by value, v void,",
         "# the others as in the struct module",

@@ -11,7 +11,7 @@ from gsplat_c._arrays import CUDA, pack_output, principal
 from gsplat_c._call import Block, Descriptor, device_word, dtype_word
 from gsplat_c._context import context
 from gsplat_c._lib import lib
-from gsplat_c._scene import pack_fields, raster_fields
+from gsplat_c._scene import raster_fields
 
 _OUTPUTS = Descriptor("gsc_raster_outputs")
 _BUFFERS = Descriptor("gsc_raster_buffers")
@@ -68,7 +68,7 @@ class Steps:
         self.device = self.arrays.device(args["means"])
         self.context = context(self.device)
         self.block.arrays = self.arrays
-        self.packed = pack_fields(self.block, *raster_fields("steps", args, flags))
+        self.packed = self.arrays.pack_fields(self.block, *raster_fields("steps", args, flags))
         self.packed_outputs = _OUTPUTS.pack_named(
             self.block, {k: pack_output(self.block, v, k) for k, v in outputs.items()})
         self.info = dict.fromkeys(INFO_FIELDS, 0)

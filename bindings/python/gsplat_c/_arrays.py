@@ -7,9 +7,9 @@ no framework is imported, an array's own is already there.  What adapters do:
                 that must be dense and are not are copied.  Outputs are never copied:
                 they must be dense and writable.  A view may borrow the array's shape:
                 who makes an array for it keeps that in block.keep.
-    pack_all    the same of many inputs, of any framework
-    pack_fields a descriptor whose last fields these are
-    pack_frame  the same of a frame that is to be recorded, and of its outputs
+    pack_all    the same of the rasterizer's inputs, of any framework
+    pack_fields a gsc_raster_args of numbers and of these
+    pack_frame  the same of a frame that is to be recorded, and a gsc_raster_outputs
     empty       a new array on a device
     bytes       a new uint8 array at a multiple of 256, and its address
     device      (DLDeviceType, id) of an array
@@ -33,12 +33,10 @@ import sys
 from ._call import call, device_word, dtype_word
 from ._dlpack import as_numpy, capsule_is, capsule_pointer, fields_of, is_dense
 from ._errors import ArgumentTypeError, Error, OutOfMemoryError, argument_error
-from ._fields import FIELDS
+from ._fields import ARGS, FIELDS, OUTPUTS, STRIDED, TENSORS
 
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
 CPU_WORD = device_word((CPU, 0))
-# Inputs that need not be dense; of the others, those that are not are copied.
-STRIDED = {name: field.strided for name, field in FIELDS.items() if field.strided}
 
 
 def must_be_dense(name):
@@ -60,31 +58,36 @@ class Arrays:
     def is_transposed(self, array):
         return False
 
-    def pack_all(self, block, names, values):
-        """Addresses of inputs that must be dense, but for those that need not be; 0 for None."""
+    def pack_all(self, block, values):
+        """Addresses of values for TENSORS; 0 for None."""
         addresses = []
-        for name, value in zip(names, values):
+        for name, strided, value in zip(TENSORS, STRIDED, values):
             if value is None:
                 addresses.append(0)
                 continue
-            found = adapter(value, name)
-            how = STRIDED.get(name)
-            strided = how == "any" or (how == "matrices" and found.is_transposed(value))
+            found = adapters.get(type(value)) or _find(value, name)
+            if strided == "matrices":
+                strided = found.is_transposed(value)
             addresses.append(found.pack(block, value, name, strided))
         return addresses
 
-    def pack_fields(self, block, descriptor, numbers, names, values):
-        """A Descriptor of the numbers, then of inputs as pack_all() takes them; its address."""
-        return descriptor.pack_both(block, numbers, self.pack_all(block, names, values))
+    def pack_fields(self, block, numbers, values):
+        """The address of a gsc_raster_args of raster_fields(), which these are."""
+        return ARGS.pack_both(block, numbers, self.pack_all(block, values))
 
-    def pack_frame(self, block, descriptor, numbers, names, values, results, outputs):
-        """The same, and the address of a Descriptor `results` of what empty() gave, by name.
+    def pack_frame(self, block, numbers, values, outputs):
+        """The same, and the address of a gsc_raster_outputs of what empty() gave, by name.
 
-        Inputs are all of this adapter, and may require gradients, which are the caller's to record.
+        Inputs all belong to this adapter.  They may require gradients: the caller records those.
         """
         addresses = {name: pack_output(block, array, name) for name, array in outputs.items()}
-        return (self.pack_fields(block, descriptor, numbers, names, values),
-                results.pack_named(block, addresses))
+        return self.pack_fields(block, numbers, values), OUTPUTS.pack_named(block, addresses)
+
+    def bytes(self, size, device):
+        memory = self.empty((size + 255,), "uint8", device)
+        address = self.address(memory)
+        start = -address % 256
+        return memory[start:start + size], address + start
 
 
 def by_columns(shape, strides, item=1):
@@ -93,9 +96,18 @@ def by_columns(shape, strides, item=1):
             and (len(shape) == 2 or shape[0] == 1 or strides[0] == 16 * item))
 
 
-def is_transposed(array):
-    """Arrays.is_transposed of arrays like numpy's."""
-    return not array.flags.c_contiguous and by_columns(array.shape, array.strides, array.itemsize)
+class NumpyLikeArrays(Arrays):
+    """Arrays with the attributes of numpy's."""
+
+    def is_transposed(self, array):
+        return (not array.flags.c_contiguous
+                and by_columns(array.shape, array.strides, array.itemsize))
+
+    def copy_into(self, target, source):
+        target[...] = source
+
+    def is_double(self, array):
+        return array.dtype.char == "d"
 
 
 class DlpackArrays(Arrays):
@@ -196,22 +208,6 @@ class ListArrays(Arrays):
                             dtype_word(2, memory.itemsize * 8), shape)
 
 
-class Packed:
-    """An array that this call has packed already."""
-
-    __slots__ = ("address", "shape")
-
-    def __init__(self, address, shape):
-        self.address, self.shape = address, shape
-
-
-class PackedArrays(Arrays):
-    """Adapter of Packed."""
-
-    def pack(self, block, value, name, strided=False, writable=False):
-        return value.address
-
-
 class ConvertedArrays(Arrays):
     """Objects without __dlpack__ that numpy can read in place, such as numpy scalars."""
 
@@ -226,7 +222,7 @@ class ConvertedArrays(Arrays):
 
 
 _dlpack, _converted, _lists = DlpackArrays(), ConvertedArrays(), ListArrays()
-adapters = {list: _lists, tuple: _lists, Packed: PackedArrays()}
+adapters = {list: _lists, tuple: _lists}
 _numpy = _torch = None
 
 

@@ -15,6 +15,10 @@ import threading
 from ._abi import STRUCTS
 from ._errors import Error, OutOfMemoryError, argument_error
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 _BLOCK_BYTES = 16384  # the widest call has 76 tensors of up to MAX_NDIM dimensions, 176 bytes each
 MAX_NDIM = 8
 TENSOR_BYTES = 48 + 16 * MAX_NDIM  # DLTensor, shape, strides
@@ -152,7 +156,8 @@ class Block:
         self.top = 0
         self.keep: list = []
         self.function = ""
-        self.arrays = self.like = self.device = self.context = None
+        self.arrays: Any = None
+        self.like = self.device = self.context = None
         self.stream = 0
         self.double = self.lends = False
 

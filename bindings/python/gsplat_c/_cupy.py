@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ._arrays import CUDA, Arrays, is_transposed
+from ._arrays import CUDA, NumpyLikeArrays, must_be_dense
 from ._call import device_word, dtype_word
 from ._dlpack import KINDS, Lender
 from ._errors import argument_error
 
 
-class CupyArrays(Arrays):
+class CupyArrays(NumpyLikeArrays):
     """cupy.ndarray, by its attributes; on cupy's current stream of the array's device."""
 
     def __init__(self, cupy):
@@ -26,8 +26,7 @@ class CupyArrays(Arrays):
         dense = array.flags.c_contiguous
         if not dense and not strided:
             if writable:
-                raise argument_error("LAYOUT", f"{name} is not dense and row-major, as an output "
-                                               "must be")
+                raise must_be_dense(name)
             with self._device(array.device.id):
                 array = self.cupy.ascontiguousarray(array)
             dense = True
@@ -37,32 +36,17 @@ class CupyArrays(Arrays):
         return block.tensor(name, array.data.ptr, device_word((CUDA, array.device.id)),
                             dtype_word(KINDS[dtype.kind], size * 8), array.shape, strides)
 
-    def is_transposed(self, array):
-        return is_transposed(array)
-
     def empty(self, shape, dtype, device):
         if device[1] == self._current_device():
             return self.cupy.empty(shape, dtype)
         with self._device(device[1]):
             return self.cupy.empty(shape, dtype)
 
-    def bytes(self, size, device):
-        memory = self.empty(size + 255, "uint8", device)
-        address = memory.data.ptr
-        start = -address % 256
-        return memory[start:start + size], address + start
-
     def address(self, array):
         return array.data.ptr
 
-    def copy_into(self, target, source):
-        target[...] = source
-
     def device(self, array):
         return CUDA, array.device.id
-
-    def is_double(self, array):
-        return array.dtype.char == "d"
 
     def stream(self, device):
         if device[1] == self._current_device():

@@ -197,8 +197,9 @@ FLAGS = tuple(name for name in FIELDS if name not in ARGS.offsets)
 for _name in FLAGS:
     FIELDS[_name].flag = CONSTANTS[f"GSC_RASTER_{_name.upper()}"]
 
-MATRICES = sum(1 << place for place, name in enumerate(TENSORS)
-               if FIELDS[name].strided == "matrices")  # bit i: TENSORS[i]
+# How each of TENSORS may be stored; those that are stored otherwise are copied.
+STRIDED = tuple(FIELDS[name].strided for name in TENSORS)
+MATRICES = sum(1 << place for place, strided in enumerate(STRIDED) if strided == "matrices")
 INPUTS = tuple(name for name in FIELDS if FIELDS[name].grad)
 CONSTANT = tuple(name for name in TENSORS if not FIELDS[name].grad)
 SINKS = ("means2d", "means2d_abs")  # they have gradients and are no inputs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._arrays import CPU, CPU_WORD, Arrays, is_transposed, must_be_dense, must_be_writable
+from ._arrays import CPU, CPU_WORD, NumpyLikeArrays, must_be_dense, must_be_writable
 from ._call import dtype_word
 from ._dlpack import (
     KINDS,
@@ -15,7 +15,7 @@ from ._dlpack import (
 from ._errors import argument_error
 
 
-class NumpyArrays(Arrays):
+class NumpyArrays(NumpyLikeArrays):
     """numpy.ndarray, by its own DLPack capsule."""
 
     def __init__(self, numpy):
@@ -60,29 +60,14 @@ class NumpyArrays(Arrays):
         return block.tensor(name, data, CPU_WORD, dtype_word(KINDS[kind], size * 8), array.shape,
                             strides)
 
-    def is_transposed(self, array):
-        return is_transposed(array)
-
     def empty(self, shape, dtype, device=None):
         return self.numpy.empty(shape, self.dtypes[dtype])
-
-    def bytes(self, size, device=None):
-        memory = self.numpy.empty(size + 255, self.dtypes["uint8"])
-        address = memory.ctypes.data
-        start = -address % 256
-        return memory[start:start + size], address + start
 
     def address(self, array):
         return array.ctypes.data
 
-    def copy_into(self, target, source):
-        target[...] = source
-
     def device(self, array):
         return CPU, 0
-
-    def is_double(self, array):
-        return array.dtype.char == "d"
 
     def stream(self, device):
         return 0

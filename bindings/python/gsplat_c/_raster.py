@@ -26,8 +26,6 @@ from ._scene import (
     add_flags,
     array_shape,
     make_outputs,
-    pack_fields,
-    pack_frame,
     raster_fields,
     require,
 )
@@ -83,7 +81,7 @@ def rasterize(
     require("rasterize", args)
     with call("rasterize") as block:
         begin(block, args["means"], "means", stream)
-        packed = pack_fields(block, *raster_fields("rasterize", args, FORWARD_ONLY))
+        packed = block.arrays.pack_fields(block, *raster_fields("rasterize", args, FORWARD_ONLY))
         values, results = _outputs(block, outputs, out, args)
         forward(block, packed, results)
         return RasterOutputs(convert(block, values, out))
@@ -121,7 +119,7 @@ def rasterize_forward(
     require("rasterize_forward", args)
     with call("rasterize_forward") as block:
         begin(block, args["means"], "means", stream)
-        packed = pack_fields(block, *raster_fields("rasterize_forward", args))
+        packed = block.arrays.pack_fields(block, *raster_fields("rasterize_forward", args))
         values, results = _outputs(block, outputs, out, args)
         saved = forward_saved(block, packed, results, max_intersections_bytes)
         return RasterOutputs(convert(block, values, out)), saved
@@ -140,7 +138,7 @@ def forward_packed(numbers, tensors, outputs, saves):
     """
     with call("rasterize_forward" if saves else "rasterize") as block:
         begin(block, tensors[_MEANS], "means", None)
-        args, results = pack_frame(
+        args, results = block.arrays.pack_frame(
             block, numbers if saves else add_flags(numbers, FORWARD_ONLY), tensors, outputs)
         return (forward_saved if saves else forward)(block, args, results)
 
@@ -200,7 +198,7 @@ def backward_packed(saved, numbers, tensors, wrt, upstream, out=None, flags=0, s
             missing = [name for name in wrt if not out or name not in out]
             if missing:
                 raise argument_error("INVALID_ARGUMENT", f"grad_add without {missing[0]} in out")
-        packed = pack_fields(block, add_flags(numbers, flags), tensors)
+        packed = block.arrays.pack_fields(block, add_flags(numbers, flags), tensors)
         given = dict(zip(TENSORS, tensors))
         values, addresses = make_outputs(block, "wrt", wrt, out, GRAD_NAMES,
                                          lambda name: (None, grad_shape(given, name)))
@@ -262,7 +260,7 @@ def mark_visible(
     """
     with call("mark_visible") as block:
         begin(block, means, "means", stream)
-        packed = pack_fields(block, *raster_fields("mark_visible", {
+        packed = block.arrays.pack_fields(block, *raster_fields("mark_visible", {
             "means": means, "view": view, "near_plane": near_plane, "far_plane": far_plane,
             "view_row_major": view_row_major}))
         frame = Frame(view, means)

@@ -6,15 +6,7 @@ import math
 
 from ._arrays import allocate, pack_output, shape_of
 from ._errors import ArgumentTypeError, argument_error
-from ._fields import (
-    ARGS,
-    FIELDS,
-    NUMBERS,
-    OUTPUT_FIELDS,
-    OUTPUTS,
-    REQUIRED,
-    TENSORS,
-)
+from ._fields import FIELDS, NUMBERS, OUTPUT_FIELDS, REQUIRED, TENSORS
 
 _REQUIRED = frozenset(REQUIRED)
 _SH_DEGREE = FIELDS["sh_degree"].place
@@ -69,16 +61,6 @@ def _special(field, value):
 def add_flags(numbers, flags):
     """The same numbers with more flags."""
     return [numbers[0] | flags, *numbers[1:]]
-
-
-def pack_fields(block, numbers, tensors):
-    """The address of a gsc_raster_args; after begin()."""
-    return block.arrays.pack_fields(block, ARGS, numbers, TENSORS, tensors)
-
-
-def pack_frame(block, numbers, tensors, outputs):
-    """The same, and the address of a gsc_raster_outputs: see Arrays.pack_frame."""
-    return block.arrays.pack_frame(block, ARGS, numbers, TENSORS, tensors, OUTPUTS, outputs)
 
 
 def _stored_degree(sh, sh_dc):

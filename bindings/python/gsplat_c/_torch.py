@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from operator import attrgetter
 
-from ._arrays import CPU, CUDA, STRIDED, Arrays, adapters, by_columns, must_be_dense
+from ._arrays import CPU, CUDA, Arrays, adapters, by_columns, must_be_dense
 from ._call import DLTENSOR, POINTER, device_word, dtype_word
 from ._dlpack import Lender, capsule_of, exchange_functions, view_function, views_function
 from ._errors import Error, argument_error
-from ._fields import MATRICES
+from ._fields import ARGS, MATRICES, OUTPUTS, STRIDED, TENSORS
 
 _NO_MEMORY = (RuntimeError, TypeError, BufferError)  # what a tensor without any raises
 
@@ -70,24 +70,24 @@ class TorchArrays(Arrays):
             device = self._words[tensor.device] = device_word(self.device(tensor, name))
         return block.tensor(name, tensor.data_ptr(), device, dtype, tensor.shape, strides)
 
-    def pack_fields(self, block, descriptor, numbers, names, values):
+    def pack_fields(self, block, numbers, values):
         """Where torch has the table, views of all tensors in one call of the library."""
         try:
             if self._are_plain(values) and not (self._records() and True in map(
                     self._requires_grad, [value for value in values if value is not None])):
-                return self._view_fields(block, descriptor, numbers, names, values)
+                return self._view_fields(block, numbers, values)
         except _NO_MEMORY:
             pass  # what follows says why
-        return super().pack_fields(block, descriptor, numbers, names, values)
+        return super().pack_fields(block, numbers, values)
 
-    def pack_frame(self, block, descriptor, numbers, names, values, results, outputs):
+    def pack_frame(self, block, numbers, values, outputs):
         try:
             if self._views is not None:
-                return self._view_frame(block, descriptor, numbers, names, values, results, outputs)
+                return self._view_frame(block, numbers, values, outputs)
         except _NO_MEMORY:
             pass
         with self.torch.no_grad():
-            return super().pack_frame(block, descriptor, numbers, names, values, results, outputs)
+            return super().pack_frame(block, numbers, values, outputs)
 
     def _are_plain(self, values):
         """Whether all that is given are tensors that the table's functions know."""
@@ -95,24 +95,23 @@ class TorchArrays(Arrays):
         kinds.discard(type(None))
         return self._views is not None and all(adapters.get(kind) is self for kind in kinds)
 
-    def _view_fields(self, block, descriptor, numbers, names, values):
-        fields, count = descriptor.pack_both(block, numbers, map(id, values)), len(values)
-        self._view_objects(block, block.base + block.top - POINTER.size * count, count, names,
-                           values)
+    def _view_fields(self, block, numbers, values):
+        fields = ARGS.pack_both(block, numbers, map(id, values))
+        self._view_objects(block, block.base + block.top - POINTER.size * len(TENSORS),
+                           len(TENSORS), values)
         return fields
 
-    def _view_frame(self, block, descriptor, numbers, names, values, results, outputs):
+    def _view_frame(self, block, numbers, values, outputs):
         """The outputs' fields are right behind the inputs', so that one call views them all."""
-        fields = descriptor.pack_both(block, numbers, map(id, values))
-        found = results.pack_named(block, {name: id(array) for name, array in outputs.items()})
-        count = len(values)
-        self._view_objects(block, found - POINTER.size * count,
-                           count + results.size // POINTER.size, names, values)
-        return fields, found
+        fields = ARGS.pack_both(block, numbers, map(id, values))
+        results = OUTPUTS.pack_named(block, {name: id(array) for name, array in outputs.items()})
+        self._view_objects(block, results - POINTER.size * len(TENSORS),
+                           len(TENSORS) + OUTPUTS.size // POINTER.size, values)
+        return fields, results
 
-    def _view_objects(self, block, objects, count, names, values):
-        """Makes addresses of objects those of their views.  names, values: of the inputs, which
-        come first; whether they require gradients is for the caller to ask."""
+    def _view_objects(self, block, objects, count, values):
+        """Makes addresses of objects those of their views.  values: the inputs, which come
+        first; the caller checks whether they require gradients."""
         views = block.base + block.reserve(count * DLTENSOR.size + POINTER.size)
         strided = views + count * DLTENSOR.size
         if self._views(count, MATRICES, objects, views, strided):
@@ -120,13 +119,13 @@ class TorchArrays(Arrays):
         strided, = POINTER.unpack_from(block.memory, strided - block.base)
         while strided:
             place = strided.bit_length() - 1
-            name, value = names[place], values[place]
+            value = values[place]
             # What is still to be negated is part of a complex tensor, and so among these.
-            if value.is_neg() or STRIDED.get(name) != "any":
+            if value.is_neg() or STRIDED[place] != "any":
                 value = value.detach()
                 block.keep.append(value)  # whose shape the view borrows
                 POINTER.pack_into(block.memory, objects - block.base + POINTER.size * place,
-                                  self.pack(block, value, name))
+                                  self.pack(block, value, TENSORS[place]))
             strided -= 1 << place
 
     @staticmethod
@@ -147,16 +146,12 @@ class TorchArrays(Arrays):
         return self._empty(*shape, dtype=self.dtypes[dtype], device=self._place(device))  # faster
 
     def bytes(self, size, device):
-        place = self._place(device)
         if device[0] == CUDA:  # whose allocator aligns to 512
-            memory = self._empty(size, dtype=self._uint8, device=place)
+            memory = self._empty(size, dtype=self._uint8, device=self._place(device))
             address = memory.data_ptr()
             if not address % 256:
                 return memory, address
-        memory = self._empty(size + 255, dtype=self._uint8, device=place)
-        address = memory.data_ptr()
-        start = -address % 256
-        return memory.narrow(0, start, size), address + start
+        return super().bytes(size, device)
 
     def _place(self, device):
         """The torch.device of a DLDevice."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ._abi import CONSTANTS
-from ._arrays import Packed, convert, pack, pack_output, shape_of
+from ._arrays import convert, pack, pack_output
 from ._call import Descriptor, call
 from ._context import begin
 from ._errors import ArgumentTypeError, argument_error
@@ -12,7 +12,7 @@ from ._lib import check, lib
 from ._ops import LOSS_DEFAULTS, check_group, fill, group_numbers, pack_loss
 from ._raster import GRAD2D_NDC, grad_shape
 from ._result import TrainStep
-from ._scene import Frame, make_outputs, pack_fields, raster_fields, require
+from ._scene import Frame, make_outputs, raster_fields, require
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -94,10 +94,11 @@ def train_step(
         begin(block, scene["means"], "means", stream)
         frame = Frame.of(scene)
         count, packed_groups = _pack_groups(block, groups)
-        written = {name: _pack_parameter(block, scene[name], name) for name in groups
-                   if scene.get(name) is not None}
-        raster = pack_fields(block, *raster_fields("train_step", {**scene, **written},
-                                                   GRAD2D_NDC if grad2d_ndc else 0))
+        for name in groups:
+            if scene.get(name) is not None:
+                pack_output(block, scene[name], name)  # checks that it may be written
+        raster = block.arrays.pack_fields(
+            block, *raster_fields("train_step", scene, GRAD2D_NDC if grad2d_ndc else 0))
         loss_out = dict(out or {})
         raster_out = {name: loss_out.pop(name) for name in list(loss_out) if name in OUTPUT_NAMES}
         images, images_at = make_outputs(block, "outputs", outputs, raster_out, OUTPUT_NAMES,
@@ -120,10 +121,6 @@ def train_step(
         return TrainStep(losses["loss"], losses.get("parts"),
                          RasterOutputs(convert(block, images, raster_out)),
                          RasterGrads(convert(block, grads, out_grads)))
-
-
-def _pack_parameter(block, value, name):
-    return Packed(pack_output(block, value, name), shape_of(value))
 
 
 def _pack_groups(block, groups):

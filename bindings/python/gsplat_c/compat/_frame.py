@@ -11,15 +11,17 @@ from .. import _raster
 from .._abi import CONSTANTS
 from .._arrays import allocate
 from .._errors import ArgumentTypeError, argument_error, integer
-from .._fields import FIELDS, TENSORS
-from .._scene import raster_fields
+from .._fields import FIELDS, NUMBERS, SMALLEST, TENSORS
+from .._scene import number
 from ._variants import LIBRARY_NAMES, OUTPUTS, PLAIN, POSED, SCENE_NAMES, SPLIT
 
 _MAX_DEGREE = 3  # the originals read a higher degree as this one
 _FLOAT = torch.float32
 _COMPAT_3DGS = CONSTANTS["GSC_RASTER_COMPAT_3DGS"]
+_ANTIALIAS, _PREFILTERED = FIELDS["antialias"].flag, FIELDS["prefiltered"].flag
 
-_WIDTH, _HEIGHT = FIELDS["width"].place, FIELDS["height"].place
+_WIDTH, _HEIGHT, _DEGREE, _SCALE, _TAN_X, _TAN_Y, _MEDIAN = (FIELDS[name].place for name in (
+    "width", "height", "sh_degree", "scale_modifier", "tan_fovx", "tan_fovy", "median_default"))
 _HARMONICS = ("dc", "sh")
 _WEIGHTS = TENSORS.index("pixel_weights")  # cameras come before it, the scene after it
 _FIELDS = TENSORS[_WEIGHTS + 1:]  # of the scene, and where they are among the inputs:
@@ -93,30 +95,29 @@ def scene_of(names, tensors):
 
 def camera_of(variant, settings, has_colors):
     """(numbers, tensors before the weights) as _raster.forward_packed() takes them."""
+    numbers = [0] * len(NUMBERS)
     try:
-        width, height = index(settings.image_width), index(settings.image_height)
-        degree = 0 if has_colors else min(index(settings.sh_degree), _MAX_DEGREE)
+        numbers[_WIDTH] = index(settings.image_width)
+        numbers[_HEIGHT] = index(settings.image_height)
+        numbers[_DEGREE] = 0 if has_colors else min(index(settings.sh_degree), _MAX_DEGREE)
     except TypeError:
         for name in ("image_width", "image_height", "sh_degree"):
             integer(getattr(settings, name), name)  # says which
         raise
-    args = {
-        "width": width, "height": height, "sh_degree": degree, "tan_fovx": settings.tanfovx,
-        "tan_fovy": settings.tanfovy, "scale_modifier": settings.scale_modifier,
-        "view": _camera(settings, "viewmatrix", (4, 4)),
-        "projection": _camera(settings, "projmatrix", (4, 4)),
-        "background": _camera(settings, "bg", (3,)),
-    }
-    if not has_colors:
-        args["position"] = _camera(settings, "campos", (3,))
+    numbers[_TAN_X], numbers[_TAN_Y] = settings.tanfovx, settings.tanfovy
+    numbers[_SCALE] = number(settings.scale_modifier, SMALLEST)
+    numbers[_MEDIAN] = variant.median_default
+    flags = _COMPAT_3DGS
     if variant.always_antialiased or getattr(settings, "antialiasing", False):
-        args["antialias"] = True
+        flags |= _ANTIALIAS
     if settings.prefiltered:
-        args["prefiltered"] = True
-    if variant.median_default:
-        args["median_default"] = variant.median_default
-    numbers, tensors = raster_fields("rasterize_gaussians", args, _COMPAT_3DGS)
-    return numbers, tensors[:_WEIGHTS]
+        flags |= _PREFILTERED
+    numbers[0] = flags
+    view = _camera(settings, "viewmatrix", (4, 4))
+    projection = _camera(settings, "projmatrix", (4, 4))
+    background = _camera(settings, "bg", (3,))
+    position = None if has_colors else _camera(settings, "campos", (3,))
+    return numbers, (view, projection, None, position, background)
 
 
 _SHAPES = {"3HW": lambda height, width, count: (3, height, width),
