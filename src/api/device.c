@@ -1,5 +1,3 @@
-#include "core/device.h"
-
 #include "cpu/cpu.h"
 #if GSC_HAVE_GPU
 #include "gpu/gpu.h"

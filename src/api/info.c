@@ -1,13 +1,11 @@
 /* What is loaded, and on what it would run. */
 
 #include "build_config.h"
-#include "core/device.h"
 #include "cpu/cpu.h"
 #if GSC_HAVE_GPU
 #include "gpu/gpu.h"
 #endif
 #include "core/json.h"
-#include "core/limits.h"
 #include "os/system.h"
 
 #include <stdio.h>

@@ -1,8 +1,6 @@
 /* The entry points of everything but the rasterizer: copy, check, call the backend. */
 
-#include "check/adam_args.h"
-#include "check/image_args.h"
-#include "check/knn_args.h"
+#include "check/args.h"
 #include "core/context.h"
 #include "core/workspace.h"
 

@@ -1,7 +1,5 @@
 #include "raster_call.h"
 
-#include "core/carve.h"
-
 gsc_status gsc__raster_begin(gsc__raster_call *call, const char *function, gsc_context *context,
                              const gsc_raster_args *args, const gsc_raster_info *info,
                              void *stream) {

@@ -2,7 +2,7 @@
 #ifndef GSC_RASTER_CALL_H
 #define GSC_RASTER_CALL_H
 
-#include "check/raster_args.h"
+#include "check/args.h"
 #include "core/context.h"
 #include "core/workspace.h"
 

@@ -1,6 +1,5 @@
 /* The rasterizer's entry points with the caller's buffers. */
 
-#include "core/args.h"
 #include "raster_call.h"
 
 /* ---------------------------------------------------------------------- sizes */

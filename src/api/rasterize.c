@@ -1,8 +1,5 @@
 /* The rasterizer's entry points with memory from the context's allocator. */
 
-#include "gsplat_c/bindings.h"
-
-#include "core/args.h"
 #include "raster_call.h"
 
 #include <stdlib.h>

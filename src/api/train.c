@@ -1,7 +1,5 @@
 /* A training step: forward, loss, and backward that steps instead of writing gradients. */
 
-#include "check/train_args.h"
-#include "core/args.h"
 #include "raster_call.h"
 
 typedef struct step {

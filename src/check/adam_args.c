@@ -1,7 +1,4 @@
-#include "adam_args.h"
-
-#include "core/args.h"
-#include "core/limits.h"
+#include "args.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,6 @@
-#include "image_args.h"
+#include "args.h"
 
-#include "core/args.h"
 #include "core/context.h"
-#include "core/limits.h"
-#include "raster_args.h"
 
 #include <math.h>
 

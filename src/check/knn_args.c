@@ -1,7 +1,4 @@
-#include "knn_args.h"
-
-#include "core/args.h"
-#include "core/limits.h"
+#include "args.h"
 
 static gsc_status check_points(const gsc__call *call, const char *name, const DLTensor *tensor,
                                char letter, const gsc_real **data, int64_t *count) {

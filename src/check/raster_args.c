@@ -1,9 +1,6 @@
-#include "raster_args.h"
+#include "args.h"
 
-#include "core/args.h"
 #include "core/context.h"
-#include "core/device.h"
-#include "core/limits.h"
 
 #include <math.h>
 

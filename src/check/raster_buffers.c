@@ -1,7 +1,4 @@
-#include "raster_args.h"
-
-#include "core/args.h"
-#include "core/limits.h"
+#include "args.h"
 
 gsc_status gsc__raster_buffers_args(const gsc__call *call, const gsc_raster_buffers *theirs,
                                     const gsc__buffer_needs *needs, gsc__raster_buffers *out) {

@@ -1,6 +1,4 @@
-#include "raster_args.h"
-
-#include "core/args.h"
+#include "args.h"
 
 /* Refuses a gradient with respect to something that was not given. */
 static gsc_status check_wanted(const gsc__call *call, const gsc__raster *raster,

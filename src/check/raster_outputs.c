@@ -1,6 +1,4 @@
-#include "raster_args.h"
-
-#include "core/args.h"
+#include "args.h"
 
 static gsc_status check_weighted(const gsc__call *call, const gsc__raster *raster,
                                  const gsc_raster_outputs *outputs) {

@@ -1,4 +1,4 @@
-#include "shape.h"
+#include "tensor.h"
 
 #include <stdio.h>
 

@@ -1,8 +1,6 @@
 #include "tensor.h"
 
 #include "core/context.h"
-#include "core/device.h"
-#include "core/limits.h"
 
 #include <stdio.h>
 

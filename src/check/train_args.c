@@ -1,9 +1,4 @@
-#include "train_args.h"
-
-#include "adam_args.h"
-#include "core/args.h"
-#include "image_args.h"
-#include "raster_args.h"
+#include "args.h"
 
 #include <stdio.h>
 

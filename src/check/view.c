@@ -2,7 +2,7 @@
 
 #include "gsplat_c/bindings.h"
 
-#include "core/error.h"
+#include "core/call.h"
 
 #include <stdbool.h>
 

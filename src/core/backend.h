@@ -5,8 +5,8 @@
 #ifndef GSC_BACKEND_H
 #define GSC_BACKEND_H
 
-#include "core/call.h"
-#include "core/limits.h"
+#include "call.h"
+#include "limits.h"
 #include "math/real.h"
 
 #include <stdbool.h>
@@ -215,5 +215,26 @@ typedef struct gsc__backend {
     gsc_status (*image_loss)(const gsc__call *call, const gsc__image_loss *loss);
     gsc_status (*adam_step)(const gsc__call *call, const gsc__adam *adam);
 } gsc__backend;
+
+/* The layout of gsc_raster_info, which two calls have in common if one can use the state of the other:
+ * a hash of those arguments that state depends on, and of the backend's own four values, the
+ * magic number first.  It detects mistakes, not attacks: the value decides only which calls are
+ * refused, and every index that is read from a state is checked. */
+uint64_t gsc__layout_hash(const gsc__raster *raster, const uint64_t own[4]);
+
+/* ------------------------------------------------------------------- devices */
+
+enum { GSC__DEVICE_NAME_SIZE = 32 };
+/* "cpu", "cuda:0", "device type 7:0"; returns name. */
+const char *gsc__device_name(DLDevice device, char name[GSC__DEVICE_NAME_SIZE]);
+
+/* The backend for a device that exists and that this build has code for. */
+gsc_status gsc__device_backend(const char *function, DLDevice device, const gsc__backend **backend);
+
+/* Whether memory of device `memory` can be used by a context on `device`. */
+bool gsc__device_can_use(DLDevice device, DLDevice memory);
+/* Whether it is the processor's memory, pinned or not; managed memory is not, as a kernel
+ * may be writing it. */
+bool gsc__device_is_host(DLDevice memory);
 
 #endif

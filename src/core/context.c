@@ -1,10 +1,5 @@
 #include "context.h"
 
-#include "args.h"
-#include "device.h"
-#include "limits.h"
-#include "os/system.h"
-
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

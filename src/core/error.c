@@ -1,4 +1,4 @@
-#include "error.h"
+#include "call.h"
 
 #include "os/system.h"
 

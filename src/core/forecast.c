@@ -1,6 +1,4 @@
-#include "forecast.h"
-
-#include <string.h>
+#include "context.h"
 
 /* Views of one scene differ, so a forecast follows larger frames at once, with a reserve, and
  * smaller ones slowly: a frame that does not fit must be repeated, while a smaller one only uses

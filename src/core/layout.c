@@ -1,4 +1,4 @@
-#include "layout.h"
+#include "backend.h"
 
 /* Word by word: exclusive or, a multiplication by 2^64 over the golden ratio, and a shift that
  * brings the high bits, which depend on every bit of the word, down to the low ones. */

@@ -1,7 +1,6 @@
-#include "managed.h"
+#include "context.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum { FIRST_CAPACITY = 16 };
 

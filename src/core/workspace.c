@@ -1,7 +1,6 @@
 #include "workspace.h"
 
 #include "context.h"
-#include "limits.h"
 
 static void *keep(gsc__workspace *workspace, void *data, size_t bytes) {
     if (!data) return NULL;

@@ -8,7 +8,8 @@
 #ifndef GSC_WORKSPACE_H
 #define GSC_WORKSPACE_H
 
-#include "core/call.h"
+#include "call.h"
+#include "limits.h"
 
 enum { GSC__WORKSPACE_BLOCKS = 8 }; /* more than any call takes */
 typedef struct gsc__workspace {
@@ -38,5 +39,48 @@ bool gsc__workspace_owns(const gsc__workspace *workspace, const void *data);
 void gsc__workspace_drop(gsc__workspace *workspace, const void *data);
 /* Releases all. */
 void gsc__workspace_release(gsc__workspace *workspace);
+
+/* ------------------------------------------------------------------- carving */
+
+/* Carves one block of memory into buffers.
+ *
+ * One function lays the buffers out and counts their bytes, so that the two cannot differ.
+ * Without a block (base NULL) every pointer is NULL, and `at` is the size the block must have:
+ *
+ *     static size_t carve_scratch(void *base, int64_t n, struct scratch *scratch) {
+ *         gsc__carver carver = {.base = base};
+ *         scratch->keys = gsc__carve(&carver, n, sizeof *scratch->keys);
+ *         scratch->order = gsc__carve(&carver, n, sizeof *scratch->order);
+ *         return carver.at;
+ *     }
+ *
+ * Call it with NULL for the size, provide that many bytes, call it again with the block.
+ *
+ * Buffers lie one behind the other, each at a multiple of the alignment from base.  The size is
+ * such a multiple too, so blocks can follow each other: the part of each camera, the scratch of
+ * each thread.  Where parts are alike, a layout keeps offsets (gsc__carve_at) instead of
+ * pointers, and adds them to the beginning of a part.
+ *
+ * Nothing is cleared.  Two buffers may share memory if the larger is carved and the other one
+ * points into it. */
+typedef struct gsc__carver {
+    void *base;       /* aligned; NULL: only count */
+    size_t at;        /* bytes carved so far */
+    size_t alignment; /* a power of two; 0: GSC__BUFFER_ALIGNMENT */
+} gsc__carver;
+
+/* The offset of the next buffer, of `count` elements of `size` bytes. */
+static inline size_t gsc__carve_at(gsc__carver *carver, size_t count, size_t size) {
+    const size_t alignment = carver->alignment ? carver->alignment : GSC__BUFFER_ALIGNMENT;
+    const size_t here = carver->at;
+    carver->at += (count * size + alignment - 1) / alignment * alignment;
+    return here;
+}
+
+/* The buffer itself. */
+static inline void *gsc__carve(gsc__carver *carver, size_t count, size_t size) {
+    const size_t here = gsc__carve_at(carver, count, size);
+    return carver->base ? (unsigned char *)carver->base + here : NULL;
+}
 
 #endif

@@ -5,7 +5,6 @@
  * only that and how far it walked. */
 #include "blend_backward.h"
 
-#include "core/carve.h"
 #include "tile_pixels.h"
 #include "tile_splats.h"
 

@@ -1,6 +1,5 @@
 #include "blend_forward.h"
 
-#include "core/carve.h"
 #include "tile_pixels.h"
 #include "tile_splats.h"
 

@@ -2,7 +2,6 @@
 #ifndef GSC_CPU_H
 #define GSC_CPU_H
 
-#include "core/carve.h"
 #include "core/context.h"
 #include "core/workspace.h"
 #include "os/parallel.h"

@@ -9,7 +9,6 @@
  * result, and each can subtract a level of its own from its pixels (see ssim_filter.h). */
 #include "image_pass.h"
 
-#include "core/carve.h"
 #include "cpu.h"
 #include "image_rows.h"
 #include "ssim_filter.h"

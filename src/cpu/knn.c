@@ -9,7 +9,6 @@
  * than a point in it (gsc__vlength2), so skipping a box needs no tolerance. */
 #include "knn_group.h"
 
-#include "core/carve.h"
 #include "cpu.h"
 
 #define WIDTH GSC__KNN_WIDTH

@@ -1,7 +1,6 @@
 #include "project.h"
 
 #include "camera.h"
-#include "core/carve.h"
 #include "cpu.h"
 #include "math/sh_math.h"
 #include "sort.h"

@@ -1,6 +1,5 @@
 #include "raster_backward.h"
 
-#include "core/carve.h"
 #include "cpu.h"
 #include "project_backward.h"
 

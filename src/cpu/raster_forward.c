@@ -1,7 +1,6 @@
 #include "blend_forward.h"
 
 #include "camera.h"
-#include "core/carve.h"
 #include "cpu.h"
 #include "project.h"
 #include "raster_backward.h"

@@ -1,8 +1,6 @@
 #include "raster_state.h"
 
-#include "core/carve.h"
-#include "core/error.h"
-#include "core/layout.h"
+#include "core/workspace.h"
 
 #include <string.h>
 
@@ -62,14 +60,17 @@ static bool offsets_valid(const gsc__frame *frame) {
     const gsc__state_header *header = frame->header;
     const uint64_t *offsets = frame->offsets;
     const int64_t tiles = frame->layout->tiles;
+    uint64_t largest = 0;
     if (header->visible < 0 || header->visible > frame->raster->gaussians) return false;
     if (header->intersections < 0 || offsets[0] != 0 ||
         offsets[tiles] != (uint64_t)header->intersections)
         return false;
-    for (int64_t t = 0; t < tiles; ++t)
-        if (offsets[t] > offsets[t + 1] || offsets[t + 1] - offsets[t] > (uint64_t)header->visible)
-            return false;
-    return true;
+    for (int64_t t = 0; t < tiles; ++t) {
+        const uint64_t length = offsets[t + 1] - offsets[t];
+        if (offsets[t] > offsets[t + 1] || length > (uint64_t)header->visible) return false;
+        if (length > largest) largest = length;
+    }
+    return (uint64_t)header->largest_tile == largest;
 }
 
 gsc_status gsc__frame_damaged(const char *function) {

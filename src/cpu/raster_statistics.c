@@ -1,7 +1,5 @@
 #include "raster_statistics.h"
 
-#include "core/carve.h"
-
 #include <string.h>
 
 static void gsc__statistics_clear(const gsc__raster *raster, const gsc__raster_outputs *out) {

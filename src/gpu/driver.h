@@ -5,7 +5,7 @@
 #ifndef GSC_GPU_DRIVER_H
 #define GSC_GPU_DRIVER_H
 
-#include "core/error.h"
+#include "core/call.h"
 
 #include <stdbool.h>
 

@@ -1,5 +1,4 @@
 /* A mix of L1, L2 and SSIM as a training loss on the device. */
-#include "core/carve.h"
 #include "image_pass.h"
 
 static gsc__gpu_image_pass loss_pass(const gsc__call *call, const gsc__image_loss *loss) {

@@ -2,7 +2,7 @@
 #ifndef GSC_GPU_IMAGES_H
 #define GSC_GPU_IMAGES_H
 
-#include "core/error.h"
+#include "core/call.h"
 
 enum gsc__kernel_image_kind { GSC__IMAGE_CUBIN, GSC__IMAGE_PTX };
 

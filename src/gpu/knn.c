@@ -1,5 +1,4 @@
 /* Exact nearest neighbours on the device: see cuda/knn_tree.cu, knn_clusters.cu and knn.cu. */
-#include "core/carve.h"
 #include "gpu.h"
 #include "sort.h"
 

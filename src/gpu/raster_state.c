@@ -1,7 +1,5 @@
 #include "raster_state.h"
 
-#include "core/layout.h"
-
 /* Tiles of 32x16 pixels, or 16x16 where Gaussians outnumber pixels and so are small: within a few
  * percent of the best choice for every scene measured, see docs/lab/cuda.md.  In compat they are
  * the original's tiles: blending only tests the ellipse, so the lists have to keep a splat out of

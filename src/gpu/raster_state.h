@@ -13,7 +13,7 @@
 #ifndef GSC_GPU_RASTER_STATE_H
 #define GSC_GPU_RASTER_STATE_H
 
-#include "core/carve.h"
+#include "core/workspace.h"
 #include "gpu.h"
 
 #define GSC__GPU_STATE_MAGIC UINT64_C(0x315f5547435f5347)

@@ -2,7 +2,7 @@
 
 #include "views.h"
 
-#include "core/args.h"
+#include "core/call.h"
 
 #include <math.h>
 

@@ -2,7 +2,6 @@
 
 #include "mock_backend.h"
 
-#include "core/carve.h"
 #include "core/workspace.h"
 
 static gsc__workspace open_workspace(void) {

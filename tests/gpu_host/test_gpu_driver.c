@@ -3,7 +3,7 @@
 
 #include "mock_device.h"
 
-#include "core/device.h"
+#include "core/backend.h"
 
 /* A library of the system that is not a driver. */
 #if defined(_WIN32)

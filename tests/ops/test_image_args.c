@@ -2,7 +2,7 @@
 
 #include "views.h"
 
-#include "check/image_args.h"
+#include "check/args.h"
 #include "core/context.h"
 
 #include <math.h>

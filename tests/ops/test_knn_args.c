@@ -2,7 +2,7 @@
 
 #include "views.h"
 
-#include "check/knn_args.h"
+#include "check/args.h"
 #include "core/context.h"
 
 static gsc_context context = {.device = {kDLCPU, 0}};

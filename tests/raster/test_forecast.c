@@ -2,7 +2,7 @@
 
 #include "views.h"
 
-#include "core/forecast.h"
+#include "core/context.h"
 
 static gsc__forecasts forecasts;
 static gsc__raster raster;

@@ -4,7 +4,7 @@
 
 #include "views.h"
 
-#include "check/raster_args.h"
+#include "check/args.h"
 #include "core/context.h"
 
 enum { CAMERAS = 2, GAUSSIANS = 5, WIDTH = 7, HEIGHT = 4 };
