@@ -107,10 +107,10 @@ gsc_status gsc__driver_open(const char *path, gsc__driver *driver, gsc__driver_f
 static gsc__once once = GSC__ONCE_INIT;
 static gsc__driver the_driver;
 static gsc__driver_failure the_failure;
-static int64_t the_process; /* that opened it */
+static int64_t the_process; /* that opened it, see gsc__fork_generation */
 
 static void open_the_driver(void) {
-    the_process = gsc__process_id();
+    the_process = gsc__fork_generation();
     char *path = gsc__environment("GSC_CUDA_LIBRARY");
     (void)gsc__driver_open(path ? path : DEFAULT_LIBRARY, &the_driver, &the_failure);
     free(path);
@@ -118,7 +118,7 @@ static void open_the_driver(void) {
 
 /* After a fork the driver answers CUDA_ERROR_NOT_INITIALIZED to everything. */
 bool gsc__driver_inherited(void) {
-    return the_driver.library && the_process != gsc__process_id();
+    return the_driver.library && the_process != gsc__fork_generation();
 }
 
 const gsc__driver *gsc__driver_try(void) {

@@ -39,7 +39,7 @@ struct gsc__pool {
     int started;      /* running workers */
     bool start_tried; /* in the process `owner` */
     bool spins;       /* there is a processor for every thread */
-    int64_t owner;    /* the process that started the workers */
+    int64_t owner;    /* the process that started the workers, see gsc__fork_generation */
     worker *workers;  /* [threads - 1] */
     gsc__mutex mutex; /* only for sleeping and waking */
     gsc__condition wake, done;
@@ -195,7 +195,7 @@ static void start_workers(gsc__pool *pool) {
 /* Acquires the pool for this thread; false if another thread or an outer call holds it.  The mark
  * includes the process, since a fork may copy it from a thread that the child does not have. */
 static bool try_hold(gsc__pool *pool) {
-    int64_t process = gsc__process_id();
+    int64_t process = gsc__fork_generation();
     int64_t holder = atomic_load(&pool->busy);
     if (holder == process) return false;
     if (!atomic_compare_exchange_strong(&pool->busy, &holder, process)) return false;
@@ -247,7 +247,7 @@ gsc__pool *gsc__pool_create(int threads) {
     pool->threads = threads;
     pool->workers = workers;
     pool->spins = threads <= gsc__cpu_count();
-    pool->owner = gsc__process_id();
+    pool->owner = gsc__fork_generation();
     gsc__mutex_init(&pool->mutex);
     gsc__condition_init(&pool->wake);
     gsc__condition_init(&pool->done);
@@ -256,7 +256,7 @@ gsc__pool *gsc__pool_create(int threads) {
 
 void gsc__pool_destroy(gsc__pool *pool) {
     if (!pool) return;
-    if (pool->owner != gsc__process_id()) forget_workers(pool);
+    if (pool->owner != gsc__fork_generation()) forget_workers(pool);
     gsc__mutex_lock(&pool->mutex);
     atomic_store(&pool->stop, true);
     gsc__condition_broadcast(&pool->wake);

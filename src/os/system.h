@@ -41,7 +41,8 @@ void gsc__condition_broadcast(gsc__condition *condition);
 void gsc__once_run(gsc__once *once, void (*run)(void));
 
 typedef struct gsc__thread gsc__thread;
-/* NULL if the system cannot start a thread.  All signals are blocked in it. */
+/* NULL if the system cannot start a thread.  Signals are blocked in it, except those of its own
+ * faults. */
 gsc__thread *gsc__thread_start(void (*run)(void *arg), void *arg);
 void gsc__thread_join(gsc__thread *thread);
 /* Forgets a thread that a fork left behind in the parent. */
@@ -54,7 +55,9 @@ void *gsc__thread_storage(void);
 /* One step of a short busy wait. */
 void gsc__thread_pause(void);
 
-int64_t gsc__process_id(void);
+/* Positive.  A child of fork has another number than each process that it descends from, which
+ * cannot be said of a process id: namespaces repeat them. */
+int64_t gsc__fork_generation(void);
 /* Processors that this process may use, at least 1. */
 int gsc__cpu_count(void);
 /* Bytes of memory that this process may use, as far as the system reports; 0: unknown. */

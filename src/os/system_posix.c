@@ -82,8 +82,18 @@ static void raise_stack_size(pthread_attr_t *attributes) {
         pthread_attr_setstacksize(attributes, wanted);
 }
 
+/* Blocks every signal but those that an instruction of the thread itself raises: were these blocked,
+ * the system would end the process without calling the host's handler. */
+static void block_signals(sigset_t *before) {
+    static const int own[] = {SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP};
+    sigset_t others;
+    sigfillset(&others);
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; ++i) sigdelset(&others, own[i]);
+    pthread_sigmask(SIG_SETMASK, &others, before);
+}
+
 /* A new thread inherits the signal mask: blocking signals around the start leaves no moment in
- * which the host's handlers could run on it. */
+ * which the host's handlers of other signals could run on it. */
 gsc__thread *gsc__thread_start(void (*run)(void *arg), void *arg) {
     gsc__thread *thread = malloc(sizeof *thread);
     if (!thread) return NULL;
@@ -96,9 +106,8 @@ gsc__thread *gsc__thread_start(void (*run)(void *arg), void *arg) {
         return NULL;
     }
     raise_stack_size(&attributes);
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    sigset_t before;
+    block_signals(&before);
     int failure = pthread_create(&thread->handle, &attributes, thread_main, thread);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
@@ -136,8 +145,22 @@ void *gsc__thread_storage(void) {
 
 /* ------------------------------------------------------------------- process */
 
-int64_t gsc__process_id(void) {
-    return (int64_t)getpid();
+static pthread_once_t generation_once = PTHREAD_ONCE_INIT;
+static int64_t generation = 1;
+
+/* In the child, while it has a single thread. */
+static void next_generation(void) {
+    ++generation;
+}
+
+/* The C library forgets the handler when it unloads this library. */
+static void watch_forks(void) {
+    pthread_atfork(NULL, NULL, next_generation);
+}
+
+int64_t gsc__fork_generation(void) {
+    pthread_once(&generation_once, watch_forks);
+    return generation;
 }
 
 #if defined(__linux__)

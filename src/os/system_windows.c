@@ -187,8 +187,8 @@ void *gsc__thread_storage(void) {
 
 /* ------------------------------------------------------------------- process */
 
-int64_t gsc__process_id(void) {
-    return (int64_t)GetCurrentProcessId();
+int64_t gsc__fork_generation(void) {
+    return 1; /* nothing forks */
 }
 
 /* Processors of the groups that the process's threads run in: before Windows 11 one group, since

@@ -1,13 +1,19 @@
 #define _DEFAULT_SOURCE /* usleep, fork */
-/* The thread pool in a child of fork. */
+/* The thread pool in a child of fork, and its threads' signals. */
 
 #include "rendezvous.h"
 #include "views.h"
 
 #include "os/parallel.h"
 
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+/* Every process has the same number, as the first one of each PID namespace has. */
+pid_t getpid(void) {
+    return 1;
+}
 
 /* Runs in a child of fork, on the pool that it inherited; returns the exit status. */
 static int use_in_child(gsc__pool *pool) {
@@ -53,6 +59,20 @@ static void child_of_fork_starts_its_own(void **state) {
     gsc__pool_destroy(pool);
 }
 
+static void child_of_fork_frees_the_pool(void **state) {
+    (void)state;
+    gsc__pool *pool = gsc__pool_create(3);
+    rendezvous before = {.wanted = 3};
+    gsc__parallel_for(pool, 3, 1, rendezvous_wait, &before);
+    pid_t child = fork();
+    if (child == 0) {
+        gsc__pool_destroy(pool);
+        _exit(0);
+    }
+    expect_child_success(child);
+    gsc__pool_destroy(pool);
+}
+
 typedef struct hold {
     gsc__pool *pool;
     atomic_int holds;
@@ -93,10 +113,47 @@ static void child_of_fork_amid_a_call(void **state) {
     gsc__pool_destroy(h.pool);
 }
 
+/* -------------------------------------------------------------------- signals */
+
+static const int faults[] = {SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP};
+enum { FAULTS = sizeof faults / sizeof faults[0] };
+static volatile sig_atomic_t handled;
+
+static void count_signal(int number) {
+    (void)number;
+    ++handled;
+}
+
+/* What a thread raises itself is handled before raise returns, unless it is blocked. */
+static void raise_all(void *arg) {
+    int *others = arg;
+    for (int i = 0; i < FAULTS; ++i) raise(faults[i]);
+    const int faults_handled = handled;
+    raise(SIGTERM);
+    *others = handled - faults_handled;
+}
+
+static void faults_reach_the_hosts_handler(void **state) {
+    (void)state;
+    struct sigaction action = {.sa_handler = count_signal}, before[FAULTS], term;
+    int others = -1;
+    for (int i = 0; i < FAULTS; ++i) sigaction(faults[i], &action, &before[i]);
+    sigaction(SIGTERM, &action, &term);
+    gsc__thread *thread = gsc__thread_start(raise_all, &others);
+    assert_non_null(thread);
+    gsc__thread_join(thread);
+    sigaction(SIGTERM, &term, NULL);
+    for (int i = 0; i < FAULTS; ++i) sigaction(faults[i], &before[i], NULL);
+    assert_int_equal(handled, FAULTS);
+    assert_int_equal(others, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(child_of_fork_starts_its_own),
+        cmocka_unit_test(child_of_fork_frees_the_pool),
         cmocka_unit_test(child_of_fork_amid_a_call),
+        cmocka_unit_test(faults_reach_the_hosts_handler),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -131,6 +131,10 @@ static void consistent_lies(void **unused) {
     assert_int_equal(damaged_backward(&v), GSC_ERROR_STATE);
     f.header->intersections += 1, f.offsets[tiles] += 1;
     assert_int_equal(damaged_backward(&v), GSC_ERROR_STATE);
+    f.header->largest_tile += 1;
+    assert_int_equal(damaged_backward(&v), GSC_ERROR_STATE);
+    f.header->largest_tile = INT64_MIN;
+    assert_int_equal(damaged_backward(&v), GSC_ERROR_STATE);
     f.offsets[tiles / 2] += 1;
     assert_int_equal(damaged_backward(&v), GSC_ERROR_STATE);
     f.offsets[0] = 1;
