@@ -73,7 +73,7 @@ class Arrays:
 
     def pack_fields(self, block, numbers, values):
         """The address of a gsc_raster_args of raster_fields(), which these are."""
-        return ARGS.pack_both(block, numbers, self.pack_all(block, values))
+        return ARGS.pack(block, *numbers, *self.pack_all(block, values))
 
     def pack_frame(self, block, numbers, values, outputs):
         """The same, and the address of a gsc_raster_outputs of what empty() gave, by name.
@@ -314,13 +314,17 @@ def pack_output(block, value, name):
 
 
 def allocate(what, make, *args):
-    """make(*args), an array; an error that names it where there is no memory."""
+    """make(*args), an array; an error that names it where there is no memory.
+
+    what: its name, formatted with args.
+    """
     try:
         return make(*args)
     except Error:
         raise
     except (MemoryError, RuntimeError) as error:
         reason = str(error).partition("\n")[0]
+        what = what.format(*(list(arg) if type(arg) is tuple else arg for arg in args))
         raise OutOfMemoryError(f"no memory for {what}: {reason}") from error
 
 

@@ -55,17 +55,15 @@ _UINT8 = dtype_word(1, 8)
 class Descriptor:
     """Layout of one struct of the C header."""
 
-    __slots__ = ("name", "size", "offsets", "fields", "_struct", "_zero")
+    __slots__ = ("name", "size", "offsets", "fields", "_struct", "_first", "_zero")
 
     def __init__(self, name: str):
         self.name = name
         self.size, form, self.offsets = STRUCTS[name]
         self.fields = tuple(self.offsets)
         self._struct = struct.Struct(form)
-        zero = bytearray(self.size)
-        if self.fields[0] == "struct_size":
-            struct.pack_into("=Q", zero, 0, self.size)
-        self._zero = bytes(zero)
+        self._first = (self.size,) if self.fields[0] == "struct_size" else ()
+        self._zero = b"".join(map(POINTER.pack, self._first)).ljust(self.size, b"\0")
 
     def names(self, codes: str) -> tuple[str, ...]:
         """The fields of these struct formats, but struct_size."""
@@ -77,25 +75,7 @@ class Descriptor:
         """Writes every field but struct_size, in the header's order; returns the address."""
         offset = block.reserve(self.size)
         try:
-            self._struct.pack_into(block.memory, offset, self.size, *values)
-        except (struct.error, OverflowError) as error:
-            raise self._bad_value(values, error) from None
-        return block.base + offset
-
-    def pack_both(self, block: Block, first, second) -> int:
-        """pack() of the values of two sequences, one after the other."""
-        offset = block.reserve(self.size)
-        try:
-            self._struct.pack_into(block.memory, offset, self.size, *first, *second)
-        except (struct.error, OverflowError) as error:
-            raise self._bad_value((*first, *second), error) from None
-        return block.base + offset
-
-    def pack_plain(self, block: Block, *values) -> int:
-        """The same for a struct that has no struct_size."""
-        offset = block.reserve(self.size)
-        try:
-            self._struct.pack_into(block.memory, offset, *values)
+            self._struct.pack_into(block.memory, offset, *self._first, *values)
         except (struct.error, OverflowError) as error:
             raise self._bad_value(values, error) from None
         return block.base + offset

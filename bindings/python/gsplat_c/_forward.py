@@ -107,5 +107,5 @@ def _forward_in_steps(block, args, results, limit):
 
 def _allocate(block, name, size):
     """(uint8 array, its view)"""
-    memory, address = allocate(f"{name} of {size} bytes", block.arrays.bytes, size, block.device)
+    memory, address = allocate(f"{name} of {{}} bytes", block.arrays.bytes, size, block.device)
     return memory, block.bytes(address, device_word(block.device), size)

@@ -114,6 +114,12 @@ def pack_loss(block, target, mask, grad_scale, options, outputs, image=0):
         outputs.get("loss", 0), outputs.get("parts", 0), outputs.get("grad_image", 0))
 
 
+def _pack_ssim(block, image, target, options, *rest):
+    """The address of a gsc_ssim_args; rest: the fields after the two images."""
+    return _SSIM.pack(block, *_window_fields(options), 0, pack_image(block, image, "image"),
+                      pack_image(block, target, "target"), *rest)
+
+
 def map_shape(image, window, valid):
     """The shape of the map that SSIM makes of an image."""
     shape = shape_of(image)
@@ -153,9 +159,8 @@ def ssim(
         shapes = {"mean": (None, ()),
                   "map": (None, map_shape(image, given["window"], given["valid"]))}
         values, address = make_outputs(block, "outputs", outputs, out, shapes)
-        args = _SSIM.pack(block, *_window_fields(given), 0,
-                          pack_image(block, image, "image"), pack_image(block, target, "target"),
-                          address.get("map", 0), address.get("mean", 0), 0, 0, 0, 0)
+        args = _pack_ssim(block, image, target, given, address.get("map", 0),
+                          address.get("mean", 0), 0, 0, 0, 0)
         check(lib.gsc_ssim_forward(block.context, args, block.stream))
         return Ssim(convert(block, values, out))
 
@@ -189,9 +194,8 @@ def ssim_backward(
         shape = shape_of(image)
         values, address = make_outputs(block, "wrt", wrt, out,
                                        ("image", "target"), lambda name: (None, shape))
-        args = _SSIM.pack(block, *_window_fields(given), 0,
-                          pack_image(block, image, "image"), pack_image(block, target, "target"),
-                          0, 0, pack_image(block, grad_map, "grad_map"),
+        args = _pack_ssim(block, image, target, given, 0, 0,
+                          pack_image(block, grad_map, "grad_map"),
                           pack(block, grad_mean, "grad_mean"), address.get("image", 0),
                           address.get("target", 0))
         check(lib.gsc_ssim_backward(block.context, args, block.stream))
@@ -285,7 +289,7 @@ def adam_step(
         tensors = [[(pack if name == "gradient" else pack_output)(block, group[name], name)
                     for name in _GROUP_TENSORS] for group in given]
         # The groups follow each other without a gap: nothing else is packed in between.
-        packed = [_GROUP.pack_plain(block, *four, *group_numbers(group))
+        packed = [_GROUP.pack(block, *four, *group_numbers(group))
                   for four, group in zip(tensors, given)]
         args = _ADAM.pack(block, _DECOUPLED if decoupled else 0, len(given), packed[0],
                           _GROUP.size, pack(block, visible, "visible"))

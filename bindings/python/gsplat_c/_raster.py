@@ -90,7 +90,7 @@ def rasterize(
 def _outputs(block, outputs, out, args):
     """({name: array}, address of a gsc_raster_outputs) of the results that are asked for."""
     values, addresses = make_outputs(block, "outputs", outputs, out, OUTPUT_NAMES,
-                                     Frame.of(args).output)
+                                     Frame(args).output)
     if "color" not in values:
         raise argument_error("INVALID_ARGUMENT", f"outputs is {outputs!r}, expected 'color' among "
                                                  "them")
@@ -217,7 +217,7 @@ def _pack_saved(block, memory, name):
     """A view of a saved buffer, moved to where the library wants it if a copy lies elsewhere."""
     if adapter(memory, name).address(memory) % 256:
         size = shape_of(memory)[0]
-        moved, _ = allocate(f"{name} of {size} bytes", block.arrays.bytes, size, block.device)
+        moved, _ = allocate(f"{name} of {{}} bytes", block.arrays.bytes, size, block.device)
         block.arrays.copy_into(moved, memory)
         block.keep.append(moved)
         memory = moved
@@ -229,7 +229,7 @@ def grad_shape(args, name):
     given = args.get(name)
     if given is not None:
         return array_shape(given)
-    lead = Frame(args["view"], args["means"]).lead
+    lead = Frame(args).lead
     if name in SINKS:
         return (*lead, shape_of(args["means"])[0], 2)
     if name == "position":
@@ -260,10 +260,10 @@ def mark_visible(
     """
     with call("mark_visible") as block:
         begin(block, means, "means", stream)
-        packed = block.arrays.pack_fields(block, *raster_fields("mark_visible", {
-            "means": means, "view": view, "near_plane": near_plane, "far_plane": far_plane,
-            "view_row_major": view_row_major}))
-        frame = Frame(view, means)
+        args = {"means": means, "view": view, "near_plane": near_plane, "far_plane": far_plane,
+                "view_row_major": view_row_major}
+        packed = block.arrays.pack_fields(block, *raster_fields("mark_visible", args))
+        frame = Frame(args)
         values, addresses = make_outputs(block, "out", ("out",), {"out": out},
                                          {"out": ("bool", (*frame.lead, frame.gaussians))})
         check(lib.gsc_mark_visible(block.context, packed, addresses["out"], block.stream))

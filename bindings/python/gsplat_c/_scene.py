@@ -73,36 +73,37 @@ def _stored_degree(sh, sh_dc):
 class Frame:
     """Sizes of one call's images and lists, as far as they follow from its inputs' shapes."""
 
-    __slots__ = ("lead", "gaussians", "colors", "width", "height", "pixel_last")
+    __slots__ = ("_args",)
 
-    def __init__(self, view, means, colors=None, width=0, height=0, pixel_last=False):
-        """Attributes: lead: (C,), or () where the view has no such dimension.  gaussians: N."""
-        shape = array_shape(view)
-        self.lead = tuple(shape[:1]) if len(shape) == 3 else ()
-        shape = shape_of(means)
-        self.gaussians = shape[0] if shape else 0
-        self.colors, self.width, self.height = colors, width, height
-        self.pixel_last = pixel_last
+    def __init__(self, args):
+        """args: keyword arguments of the rasterizer."""
+        self._args = args
 
-    @classmethod
-    def of(cls, args):
-        """From keyword arguments of the rasterizer."""
-        return cls(args.get("view"), args.get("means"), args.get("colors"), args["width"],
-                   args["height"], args.get("pixel_last", False))
+    @property
+    def lead(self):
+        """(C,), or () where the view has no such dimension."""
+        shape = array_shape(self._args.get("view"))
+        return shape[:1] if len(shape) == 3 else ()
+
+    @property
+    def gaussians(self):
+        """N."""
+        shape = shape_of(self._args.get("means"))
+        return shape[0] if shape else 0
 
     def output(self, name):
         """(dtype or None, shape) of one output."""
         field = OUTPUT_FIELDS[name]
         if field.tail is not None:
             return field.dtype, (*self.lead, self.gaussians, *field.tail)
-        height, width = self.height, self.width
+        height, width = self._args["height"], self._args["width"]
         if height < 0 or width < 0:  # which the library refuses
             height = width = 0
         if name != "color":
             return None, (*self.lead, height, width)
-        shape = () if self.colors is None else shape_of(self.colors)
+        shape = shape_of(self._args.get("colors"))
         channels = shape[-1] if shape else 3
-        if self.pixel_last:
+        if self._args.get("pixel_last"):
             return None, (*self.lead, height, width, channels)
         return None, (*self.lead, channels, height, width)
 
@@ -147,7 +148,7 @@ def make_outputs(block, argument, names, out, known, output=None):
             dtype, shape = output(name)
             if dtype is None:
                 dtype = "float64" if block.double else "float32"
-            given = allocate(f"{name} {list(shape)}", block.arrays.empty, shape, dtype,
+            given = allocate(name + " {}", block.arrays.empty, shape, dtype,
                              block.device)
         values[name] = given
         addresses[name] = pack_output(block, given, name)

@@ -96,14 +96,14 @@ class TorchArrays(Arrays):
         return self._views is not None and all(adapters.get(kind) is self for kind in kinds)
 
     def _view_fields(self, block, numbers, values):
-        fields = ARGS.pack_both(block, numbers, map(id, values))
+        fields = ARGS.pack(block, *numbers, *map(id, values))
         self._view_objects(block, block.base + block.top - POINTER.size * len(TENSORS),
                            len(TENSORS), values)
         return fields
 
     def _view_frame(self, block, numbers, values, outputs):
         """The outputs' fields are right behind the inputs', so that one call views them all."""
-        fields = ARGS.pack_both(block, numbers, map(id, values))
+        fields = ARGS.pack(block, *numbers, *map(id, values))
         results = OUTPUTS.pack_named(block, {name: id(array) for name, array in outputs.items()})
         self._view_objects(block, results - POINTER.size * len(TENSORS),
                            len(TENSORS) + OUTPUTS.size // POINTER.size, values)

@@ -92,7 +92,6 @@ def train_step(
     require("train_step", scene)
     with call("train_step") as block:
         begin(block, scene["means"], "means", stream)
-        frame = Frame.of(scene)
         count, packed_groups = _pack_groups(block, groups)
         for name in groups:
             if scene.get(name) is not None:
@@ -102,7 +101,7 @@ def train_step(
         loss_out = dict(out or {})
         raster_out = {name: loss_out.pop(name) for name in list(loss_out) if name in OUTPUT_NAMES}
         images, images_at = make_outputs(block, "outputs", outputs, raster_out, OUTPUT_NAMES,
-                                         frame.output)
+                                         Frame(scene).output)
         losses, losses_at = make_outputs(block, "parts", ("loss", "parts") if parts else ("loss",),
                                          loss_out, {"loss": (None, ()), "parts": (None, (3,))})
         grads, grads_at = make_outputs(block, "wrt", wrt, out_grads, GRAD_NAMES,
@@ -139,5 +138,5 @@ def _pack_groups(block, groups):
     packed = []
     for two, (name, group) in zip(tensors, groups.items()):
         lr, *numbers = group_numbers(group)
-        packed.append(_GROUP.pack_plain(block, *two, _PARAMETERS[name], lr, *numbers, 0))
+        packed.append(_GROUP.pack(block, *two, _PARAMETERS[name], lr, *numbers, 0))
     return len(packed), packed[0] if packed else 0

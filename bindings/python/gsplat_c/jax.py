@@ -80,10 +80,36 @@ def _perturbed(primals):
     return values, dict.fromkeys(name for name, primal in primals.items() if primal.perturbed)
 
 
-def _upstream(grads):
-    """{name: derivative} of the outputs that the loss depends on."""
+def _recording(function):
+    """The forward pass that keeps the arrays for backward."""
+
+    def forward(static, primals):
+        arrays, wrt = _perturbed(primals)
+        return function(static, arrays), (arrays, wrt)
+
+    return forward
+
+
+def _gradients(run, saved, grads):
+    """({name: derivative or None},) of what _recording() kept.
+
+    run(values, upstream): returns those with respect to the arrays that are differentiated.
+    upstream: derivatives of the outputs that the loss depends on, by name.
+    """
+    arrays, wrt = saved
     zero = jax.custom_derivatives.SymbolicZero
-    return {name: grad for name, grad in grads.items() if not isinstance(grad, zero)}
+    upstream = {name: grad for name, grad in grads.items() if not isinstance(grad, zero)}
+    if not upstream or not wrt:
+        return (dict.fromkeys(arrays),)
+    found = _call(run, {name: _like(arrays[name]) for name in wrt}, arrays, upstream)
+    return ({name: found.get(name) for name in arrays},)
+
+
+def _refuse(function, names):
+    """An error where inputs without a gradient are differentiated."""
+    for name in names:
+        raise ValueError(f"{function}: {name} is differentiated, but has no gradient: use "
+                         "jax.lax.stop_gradient")
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
@@ -91,7 +117,7 @@ def _rasterize(static, arrays):
     outputs, options = static
     options = dict(options)
     options.pop("grad2d_ndc", None)
-    frame, means = Frame.of({**arrays, **options}), arrays["means"]
+    frame, means = Frame({**arrays, **options}), arrays["means"]
     shapes = {}
     for name in outputs:
         dtype, shape = frame.output(name)
@@ -104,24 +130,11 @@ def _rasterize(static, arrays):
     return _call(run, shapes, arrays)
 
 
-def _rasterize_forward(static, primals):
-    arrays, wrt = _perturbed(primals)
-    return _rasterize(static, arrays), (arrays, wrt)
-
-
 def _rasterize_backward(static, saved, grads):
     """Rasterizes again: the tile lists have no size that jax could know beforehand."""
-    arrays, wrt = saved
-    options = dict(static[1])
+    names, options = tuple(saved[1]), dict(static[1])
     ndc = options.pop("grad2d_ndc", False)
-    constant = [name for name in wrt if name in CONSTANT]
-    if constant:
-        raise ValueError(f"rasterize: {constant[0]} is differentiated, but has no gradient: use "
-                         "jax.lax.stop_gradient")
-    names = tuple(wrt)
-    upstream = {name: grad for name, grad in _upstream(grads).items() if name in DIFFERENTIABLE}
-    if not upstream or not names:
-        return (dict.fromkeys(arrays),)
+    _refuse("rasterize", [name for name in names if name in CONSTANT])
 
     def run(values, upstream):
         out = {name: np.empty(values.pop(name).shape, values["means"].dtype)
@@ -132,11 +145,11 @@ def _rasterize_backward(static, saved, grads):
             grad2d_ndc=ndc, **{f"grad_{name}": grad for name, grad in upstream.items()},
             **values, **options).asdict()
 
-    found = _call(run, {name: _like(arrays[name]) for name in names}, arrays, upstream)
-    return ({name: found.get(name) for name in arrays},)
+    return _gradients(run, saved, {name: grad for name, grad in grads.items()
+                                   if name in DIFFERENTIABLE})
 
 
-_rasterize.defvjp(_rasterize_forward, _rasterize_backward, symbolic_zeros=True)
+_rasterize.defvjp(_recording(_rasterize), _rasterize_backward, symbolic_zeros=True)
 
 
 @documented
@@ -192,27 +205,17 @@ def _ssim(static, arrays):
     return _call(run, {kind: jax.ShapeDtypeStruct(shape, image.dtype)}, arrays)
 
 
-def _ssim_forward(static, primals):
-    arrays, wrt = _perturbed(primals)
-    return _ssim(static, arrays), (arrays, wrt)
-
-
 def _ssim_backward(static, saved, grads):
-    arrays, wrt = saved
     kind, options = static
-    upstream, names = _upstream(grads), tuple(wrt)
-    if not upstream or not names:
-        return (dict.fromkeys(arrays),)
 
-    def run(values, grad):
-        return _ops.ssim_backward(**values, wrt=names, **{f"grad_{kind}": grad},
-                                  **dict(options)).asdict()
+    def run(values, upstream):
+        return _ops.ssim_backward(**values, wrt=tuple(saved[1]),
+                                  **{f"grad_{kind}": upstream[kind]}, **dict(options)).asdict()
 
-    found = _call(run, {name: _like(arrays[name]) for name in names}, arrays, upstream[kind])
-    return ({name: found.get(name) for name in arrays},)
+    return _gradients(run, saved, grads)
 
 
-_ssim.defvjp(_ssim_forward, _ssim_backward, symbolic_zeros=True)
+_ssim.defvjp(_recording(_ssim), _ssim_backward, symbolic_zeros=True)
 
 
 def ssim(
@@ -252,10 +255,7 @@ def _image_loss(static, arrays):
 
 def _image_loss_forward(static, primals):
     arrays, wrt = _perturbed(primals)
-    others = [name for name in wrt if name != "image"]
-    if others:
-        raise ValueError(f"image_loss: {others[0]} is differentiated, but has no gradient: use "
-                         "jax.lax.stop_gradient")
+    _refuse("image_loss", [name for name in wrt if name != "image"])
     result = _run_loss(static, arrays, ("loss", "grad_image") if wrt else ("loss",))
     return result["loss"], (result.get("grad_image"), dict.fromkeys(arrays))
 

@@ -11,8 +11,7 @@ name it: ``install("depth-alpha")``, or GSPLAT_C_COMPAT=depth-alpha in the envir
 docs/dropin.md lists the variants and every known difference from the originals.
 """
 
-from ._install import install, uninstall
-from ._path import provide
+from ._install import install, provide, uninstall
 from ._variants import AUTO, VARIANTS
 
 variants = (AUTO, *VARIANTS)

@@ -9,6 +9,7 @@ from torch.autograd.function import once_differentiable
 
 from .. import _ops
 from .._errors import calling
+from ..torch._image import Ssim
 from ._frame import check_float
 from ._ssim3d import ssim_map_3d
 
@@ -42,8 +43,10 @@ def _has_no_window(image, padding):
     return padding == "valid" and min(image.shape[-2:]) < _WINDOW
 
 
-def ssim_map(C1, C2, img1, img2, padding):
-    """The map [B, C, H, W] of two images [B, C, H, W]; "valid": 5 pixels less on each side."""
+def ssim_map(C1, C2, img1, img2, padding, spatial_dims=2):
+    """The map of two images [B, C, H, W] or volumes; "valid": 5 pixels less on each side."""
+    if spatial_dims == 3:
+        return ssim_map_3d(C1, C2, img1.detach(), img2, padding)
     if _has_no_window(img1, padding):
         size = [max(length - _WINDOW + 1, 0) for length in img1.shape[-2:]]
         return img1.new_empty((*img1.shape[:2], *size))
@@ -51,8 +54,13 @@ def ssim_map(C1, C2, img1, img2, padding):
                      valid=padding == "valid", outputs=("map",)).map
 
 
-def ssim_map_gradient(C1, C2, img1, img2, padding, grad_map):
+def ssim_map_gradient(C1, C2, img1, img2, padding, grad_map, spatial_dims=2):
     """The gradient for img1 from the gradient for the map."""
+    if spatial_dims == 3:
+        with torch.enable_grad():
+            volume = img1.detach().requires_grad_()
+            made = ssim_map_3d(C1, C2, volume, img2, padding)
+            return torch.autograd.grad(made, volume, grad_map)[0]
     if _has_no_window(img1, padding):
         return torch.zeros_like(img1)
     return _ops.ssim_backward(img1.detach(), img2.detach(), grad_map=grad_map.detach(),
@@ -68,35 +76,14 @@ class FusedSSIMMap(torch.autograd.Function):
         _check(img1, img2)
         ctx.options = C1, C2, padding, spatial_dims
         ctx.save_for_backward(img1, img2)
-        make = ssim_map_3d if spatial_dims == 3 else ssim_map
-        return make(C1, C2, img1, img2, padding)
+        return ssim_map(C1, C2, img1, img2, padding, spatial_dims)
 
     @staticmethod
     @once_differentiable
     def backward(ctx, grad_map):
-        img1, img2 = ctx.saved_tensors
         C1, C2, padding, spatial_dims = ctx.options
-        make = _gradient_3d if spatial_dims == 3 else ssim_map_gradient
-        found = make(C1, C2, img1, img2, padding, grad_map)
+        found = ssim_map_gradient(C1, C2, *ctx.saved_tensors, padding, grad_map, spatial_dims)
         return (None, None, found, *(None,) * (len(ctx.needs_input_grad) - 3))
-
-
-class _Mean(torch.autograd.Function):
-    """The mean without the map."""
-
-    @staticmethod
-    def forward(ctx, img1, img2, valid):
-        ctx.valid = valid
-        ctx.save_for_backward(img1, img2)
-        return _ops.ssim(img1.detach(), img2.detach(), valid=valid).mean
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, grad_mean):
-        img1, img2 = ctx.saved_tensors
-        found = _ops.ssim_backward(img1.detach(), img2.detach(), grad_mean=grad_mean.detach(),
-                                   valid=ctx.valid)
-        return found.image, None, None
 
 
 @_named
@@ -110,7 +97,7 @@ def fused_ssim(img1, img2, padding="same", train=True):
     _check(img1, img2)
     if _has_no_window(img1, padding):
         return FusedSSIMMap.apply(_C1, _C2, img1, img2, padding, train).mean()
-    return _Mean.apply(img1, img2, padding == "valid")
+    return Ssim.apply(img1, img2.detach(), "mean", {"valid": padding == "valid"})
 
 
 @_named
@@ -120,45 +107,28 @@ def fused_ssim3d(img1, img2, padding="same", train=True):
     return FusedSSIMMap.apply(_C1, _C2, img1, img2, padding, train, 3).mean()
 
 
-def _gradient_3d(C1, C2, img1, img2, padding, grad_map):
-    with torch.enable_grad():
-        image = img1.detach().requires_grad_()
-        return torch.autograd.grad(ssim_map_3d(C1, C2, image, img2, padding), image, grad_map)[0]
+def _make_raw(suffix, spatial_dims):
+    """The two functions of fused_ssim_cuda for images or for volumes."""
+
+    def fusedssim(C1, C2, img1, img2, train):
+        """-> (map shaped as the images, and three tensors for the backward function)."""
+        _check(img1, img2)
+        # Backward starts afresh: it does not need the partial derivatives.
+        return (ssim_map(C1, C2, img1, img2, "same", spatial_dims),
+                *(img1.new_empty(0) for _ in range(3)))
+
+    def fusedssim_backward(C1, C2, img1, img2, dL_dmap, dm_dmu1, dm_dsigma1_sq, dm_dsigma12):
+        """-> gradient for img1, shaped as it."""
+        _check(img1, img2)
+        return ssim_map_gradient(C1, C2, img1, img2, "same", dL_dmap, spatial_dims)
+
+    for function in (fusedssim, fusedssim_backward):
+        function.__name__ = function.__qualname__ = function.__name__ + suffix
+    return _named(fusedssim), _named(fusedssim_backward)
 
 
-def _empty_parts(img1):
-    """In the place of the partial derivatives that backward does not need: it starts afresh."""
-    return tuple(img1.new_empty(0) for _ in range(3))
-
-
-@_named
-def fusedssim(C1, C2, img1, img2, train):
-    """-> (map [B, C, H, W], and three tensors for fusedssim_backward)."""
-    _check(img1, img2)
-    return (ssim_map(C1, C2, img1, img2, "same"), *_empty_parts(img1))
-
-
-@_named
-def fusedssim_backward(C1, C2, img1, img2, dL_dmap, dm_dmu1, dm_dsigma1_sq,
-                       dm_dsigma12):
-    """-> gradient for img1 [B, C, H, W]."""
-    _check(img1, img2)
-    return ssim_map_gradient(C1, C2, img1, img2, "same", dL_dmap)
-
-
-@_named
-def fusedssim3d(C1, C2, img1, img2, train):
-    """-> (map [B, C, D, H, W], and three tensors for fusedssim_backward3d)."""
-    _check(img1, img2)
-    return (ssim_map_3d(C1, C2, img1.detach(), img2, "same"), *_empty_parts(img1))
-
-
-@_named
-def fusedssim_backward3d(C1, C2, img1, img2, dL_dmap, dm_dmu1, dm_dsigma1_sq,
-                         dm_dsigma12):
-    """-> gradient for img1 [B, C, D, H, W]."""
-    _check(img1, img2)
-    return _gradient_3d(C1, C2, img1, img2, "same", dL_dmap)
+fusedssim, fusedssim_backward = _make_raw("", 2)
+fusedssim3d, fusedssim_backward3d = _make_raw("3d", 3)
 
 
 @_named

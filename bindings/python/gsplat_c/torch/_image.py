@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from .._types import LossArgs, SsimArgs
 
 
-class _Ssim(torch.autograd.Function):
+class Ssim(torch.autograd.Function):
+    """The mean or the map of SSIM, which ``kind`` names, in torch's graph."""
+
     @staticmethod
     def forward(ctx, image, target, kind, options):
         ctx.save_for_backward(image, target)
@@ -55,7 +57,7 @@ def ssim(
     given = _ops.fill("ssim", options, _ops.SSIM_DEFAULTS)
     if _support.is_compiling():
         return _image_ops.ssim(image, target, *given.values(), kind)
-    return _Ssim.apply(image, target, kind, given)
+    return Ssim.apply(image, target, kind, given)
 
 
 class _ImageLoss(torch.autograd.Function):

@@ -92,7 +92,7 @@ def _forward_shapes(*values):
     *values, outputs = values
     tensors, scalars = values[:len(_TENSORS)], values[len(_TENSORS):]
     args, _ = _arguments(tensors, scalars)
-    frame, means, made = Frame.of(args), args["means"], []
+    frame, means, made = Frame(args), args["means"], []
     for name in outputs:
         if name == "radii_xy":
             dtype, shape = frame.output("radii")
