@@ -1,6 +1,6 @@
 /* Adam on the device.  As on the CPU, constants of a group are computed in double precision and
  * rounded once, and elements in single precision. */
-#include "adam.h"
+#include "gpu.h"
 
 #include <math.h>
 

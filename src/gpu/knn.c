@@ -1,6 +1,5 @@
 /* Exact nearest neighbours on the device: see cuda/knn_tree.cu, knn_clusters.cu and knn.cu. */
 #include "gpu.h"
-#include "sort.h"
 
 enum {
     WARPS = GSC__KNN_BLOCK / 32,

@@ -1,5 +1,3 @@
-#include "launch.h"
-
 #include "gpu.h"
 
 static const struct {

@@ -1,7 +1,5 @@
 /* The backward step. */
-#include "adam.h"
-#include "sums.h"
-#include "tile_lists.h"
+#include "raster.h"
 
 #include <math.h>
 

@@ -1,4 +1,4 @@
-#include "sort.h"
+#include "gpu.h"
 
 #define BLOCKS 2 /* of a multiprocessor, as many as the kernel's registers allow */
 

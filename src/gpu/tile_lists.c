@@ -1,6 +1,5 @@
-#include "tile_lists.h"
-
-#include "sort.h"
+/* Launches of sort.cu, tile_lists.cu and tile_order.cu. */
+#include "raster.h"
 
 #define INTERSECTIONS_MAX (INT64_C(1) << 31) /* positions are 32 bits wide */
 #define ROUNDS_MAX 4096                      /* the scratch has memory for so many bands */

@@ -4,7 +4,7 @@
 
 #include "context_fixture.h"
 
-#include "gpu/tile_lists.h"
+#include "gpu/raster.h"
 
 #include <stdlib.h>
 

@@ -6,7 +6,7 @@
 #include "mock_device.h"
 #include "raster_args_fixture.h"
 
-#include "gpu/raster_state.h"
+#include "gpu/raster.h"
 
 enum { PIXELS = CAMERAS * WIDTH * HEIGHT, STATE_BYTES = 1 << 15 };
 

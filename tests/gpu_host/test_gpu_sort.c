@@ -3,7 +3,7 @@
 
 #include "context_fixture.h"
 
-#include "gpu/sort.h"
+#include "gpu/gpu.h"
 
 enum { LIMIT = 3000000, GUARD = 4096, MULTIPROCESSORS = 132 };
 

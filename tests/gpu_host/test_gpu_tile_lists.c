@@ -2,7 +2,7 @@
 /* The launches that make and order the tile lists: enough blocks, zeroed words, buffers. */
 #include "context_fixture.h"
 
-#include "gpu/tile_lists.h"
+#include "gpu/raster.h"
 
 enum { GUARD = 4096, PER_BLOCK = GSC__FIND_BLOCK * GSC__FIND_KEYS };
 
