@@ -34,7 +34,7 @@ else
 fi
 {
     find src tools examples -name '*.c' ! -path 'src/cpu/*' ! -name '*_cuda.c' ! -name '*_windows.c'
-    echo src/cpu/camera.c src/cpu/raster_state.c src/cpu/sort.c
+    echo src/cpu/raster_state.c src/cpu/sort.c
 } | tidy
 if [ -d /usr/x86_64-w64-mingw32/include ]; then
     find src tools -name '*_windows.c' | tidy --target=x86_64-w64-mingw32

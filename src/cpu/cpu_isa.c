@@ -1,27 +1,40 @@
 /* The CPU backend for one instruction set.
  *
- * This file, which includes the others, is compiled once for each instruction set, with GSC_ISA
- * as the suffix of its table.  Everything else in it is static, so the copies do not clash.  What
- * does not gain from wider vectors is compiled once: camera.c, raster_state.c, sort.c and
- * dispatch.c, which chooses a table.  project.c is compiled once for each instruction set too,
- * but on its own (see project.h). */
-#include "cpu.h"
+ * This file is compiled once for each instruction set, with GSC_ISA as the suffix of its external
+ * names.  The functions in the headers that it includes are static, so the copies do not clash.
+ * project.c is compiled once for each instruction set too, but on its own (see project.h).  What
+ * does not gain from wider vectors is compiled once: raster_state.c, sort.c and dispatch.c, which
+ * chooses a table. */
+#include "adam.h"
+#include "image_ops.h"
+#include "knn.h"
+#include "math/ellipse_math.h"
+#include "raster_forward.h"
 
-#include "adam.c"
-#include "blend_backward.c"
-#include "blend_forward.c"
-#include "hilbert.c"
-#include "image_loss.c"
-#include "image_pass.c"
-#include "knn.c"
-#include "knn_tree.c"
-#include "project_backward.c"
-#include "raster_backward.c"
-#include "raster_forward.c"
-#include "raster_statistics.c"
-#include "ssim.c"
-#include "tile_lists.c"
-#include "tile_spans.c"
+enum { SPAN_BATCH = 8 /* rows computed together, even if fewer are wanted */ };
+
+/* Counting and filling must agree to the last bit, so both call this one copy; an inlined second
+ * one might be contracted differently.  A rectangle of one row or one column is taken whole: it is
+ * the ellipse's own box. */
+__attribute__((noinline)) void gsc__tile_spans(const gsc__record *record, int32_t row,
+                                               int32_t count, gsc__span spans[GSC__SPAN_ROWS]) {
+    if (record->x1 - record->x0 == 1 || record->y1 - record->y0 == 1) {
+        for (int32_t i = 0; i < count; ++i) spans[i] = (gsc__span){record->x0, record->x1};
+        return;
+    }
+    const gsc__ellipse e =
+        gsc__ellipse_of(record->mean, record->r00, record->r01, record->r11, record->log2_alpha);
+    const gsc_real x_min = (gsc_real)(record->x0 * GSC__TILE);
+    const gsc_real x_max = (gsc_real)(record->x1 * GSC__TILE - 1);
+    for (int32_t i = 0; i < count; i += SPAN_BATCH)
+        for (int32_t j = 0; j < SPAN_BATCH; ++j) {
+            const gsc_real y = (gsc_real)((row + i + j) * GSC__TILE);
+            int32_t first, last;
+            gsc__ellipse_slab(&e, y, y + (GSC__TILE - 1), x_min, x_max, &first, &last);
+            spans[i + j].begin = first / GSC__TILE;
+            spans[i + j].end = last < first ? spans[i + j].begin : last / GSC__TILE + 1;
+        }
+}
 
 #define TEXT2(x) #x
 #define TEXT(x) TEXT2(x)

@@ -2,7 +2,7 @@
 #ifndef GSC_IMAGE_ROWS_H
 #define GSC_IMAGE_ROWS_H
 
-#include "core/backend.h"
+#include "cpu.h"
 #include "simd.h"
 
 static inline int64_t image_offset(const gsc__image *image, int64_t b, int64_t c, int64_t y,

@@ -1,10 +1,6 @@
 #include "project.h"
-
-#include "camera.h"
-#include "cpu.h"
 #include "math/sh_math.h"
 #include "sort.h"
-#include "tile_spans.h"
 
 #include <stdatomic.h>
 #include <string.h>

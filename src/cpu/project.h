@@ -6,12 +6,15 @@
 #ifndef GSC_CPU_PROJECT_H
 #define GSC_CPU_PROJECT_H
 
-#include "isa.h"
 #include "raster_state.h"
 
+#define GSC__PASTE2(a, b) a##_##b
+#define GSC__PASTE(a, b) GSC__PASTE2(a, b)
+#define GSC__ISA_NAME(name) GSC__PASTE(name, GSC_ISA)
 #define gsc__project_scratch_bytes GSC__ISA_NAME(gsc__project_scratch_bytes)
 #define gsc__project_frame GSC__ISA_NAME(gsc__project_frame)
 #define gsc__project_gaussian GSC__ISA_NAME(gsc__project_gaussian)
+#define gsc__tile_spans GSC__ISA_NAME(gsc__tile_spans)
 
 size_t gsc__project_scratch_bytes(const gsc__raster *raster, const gsc__state_layout *layout,
                                   int threads);
@@ -37,5 +40,18 @@ static inline gsc_real gsc__gaussian_opacity(const gsc__raster *raster, int64_t 
 /* Geometry of Gaussian i.  False if it is outside the planes or degenerate. */
 bool gsc__project_gaussian(const gsc__raster *raster, const gsc__camera *camera, int64_t i,
                            gsc__projection *p);
+
+/* ----------------------------------------------- compiled with contraction, in cpu_isa.c */
+
+#define GSC__SPAN_ROWS 32
+
+typedef struct gsc__span {
+    int32_t begin, end; /* tile columns [begin, end); empty if begin >= end */
+} gsc__span;
+
+/* Spans of tile rows [row, row + count), which lie inside the record's rectangle, in closed
+ * form: each tile row cuts the ellipse as a slab of pixel centres. */
+void gsc__tile_spans(const gsc__record *record, int32_t row, int32_t count,
+                     gsc__span spans[GSC__SPAN_ROWS]);
 
 #endif

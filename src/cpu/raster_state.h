@@ -7,7 +7,7 @@
 #ifndef GSC_CPU_RASTER_STATE_H
 #define GSC_CPU_RASTER_STATE_H
 
-#include "core/backend.h"
+#include "cpu.h"
 #include "math/splat_math.h"
 
 #define GSC__TILE 16 /* pixels along each side */
@@ -68,6 +68,11 @@ void gsc__frame_begin(gsc__frame *frame);
  * gsc__record_valid. */
 gsc_status gsc__frame_check(const gsc__frame *frame, bool blended, const char *function);
 gsc_status gsc__frame_damaged(const char *function);
+
+/* One camera's numbers for projection. */
+void gsc__camera_load(const gsc__raster *raster, int32_t index, gsc__camera *camera);
+/* Only what points need: the view and the planes. */
+void gsc__camera_load_view(const gsc__raster *raster, int32_t index, gsc__camera *camera);
 
 /* Is there a record of this Gaussian, with tiles inside the image? */
 static inline bool gsc__record_valid(const gsc__frame *frame, uint32_t gaussian) {

@@ -1,6 +1,7 @@
 /* Vectors of GSC__LANES reals, one register of the instruction set that the file is compiled for:
- * 16 floats with AVX-512, 8 with AVX2, 4 with NEON, otherwise 16 bytes.  Arithmetic uses C's
- * operators; the functions here are what C has no operator for.
+ * 16 floats with AVX-512, 8 with AVX2, 4 with NEON, otherwise 16 bytes.  They are vectors of GCC
+ * and Clang, whose arithmetic uses C's operators; the functions here are what C has no operator
+ * for.
  *
  * gsc__vfma is a b + c, rounded once if the hardware can.  It is written out wherever two copies of
  * a computation must agree to the last bit. */
@@ -14,11 +15,29 @@
 #define GSC__INLINE static inline __attribute__((always_inline))
 
 #if defined(__AVX512F__) && !defined(GSC_DOUBLE)
-
 #include <immintrin.h>
 #define GSC__LANES 16
-typedef __m512 gsc__vec;
-typedef __m512i gsc__veci;
+#elif defined(__AVX2__) && !defined(GSC_DOUBLE)
+#include <immintrin.h>
+#define GSC__LANES 8
+#else
+#define GSC__LANES (128 / GSC_REAL_BITS)
+#endif
+
+typedef gsc_real gsc__vec __attribute__((vector_size(GSC__LANES * sizeof(gsc_real))));
+typedef gsc_real_int gsc__veci __attribute__((vector_size(GSC__LANES * sizeof(gsc_real))));
+
+GSC__INLINE gsc__vec gsc__vset(gsc_real x) {
+    return x - (gsc__vec){0}; /* the compiler folds this; a sum would change -0 */
+}
+GSC__INLINE gsc__veci gsc__iset(int32_t x) {
+    return (gsc__veci){0} + x;
+}
+
+/* --------------------------------------------------------------------- masks */
+
+#if GSC__LANES == 16
+
 typedef __mmask16 gsc__mask;
 GSC__INLINE gsc__mask gsc__vge(gsc__vec a, gsc__vec b) {
     return _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ);
@@ -26,38 +45,59 @@ GSC__INLINE gsc__mask gsc__vge(gsc__vec a, gsc__vec b) {
 GSC__INLINE gsc__mask gsc__vgt(gsc__vec a, gsc__vec b) {
     return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ);
 }
+GSC__INLINE gsc__mask gsc__igt(gsc__veci a, gsc__veci b) {
+    return _mm512_cmpgt_epi32_mask((__m512i)a, (__m512i)b);
+}
 GSC__INLINE gsc__mask gsc__mand(gsc__mask a, gsc__mask b) {
     return (gsc__mask)(a & b);
 }
 GSC__INLINE gsc__mask gsc__mandnot(gsc__mask a, gsc__mask b) {
     return (gsc__mask)(a & ~b);
 }
-GSC__INLINE bool gsc__many(gsc__mask m) {
-    return m != 0;
+GSC__INLINE gsc__vec gsc__vkeep(gsc__mask m, gsc__vec a) {
+    return _mm512_maskz_mov_ps(m, a);
 }
-GSC__INLINE int gsc__mcount(gsc__mask m) {
-    return __builtin_popcount(m);
+
+#else
+
+typedef gsc__veci gsc__mask; /* -1 or 0 a lane */
+GSC__INLINE gsc__mask gsc__vge(gsc__vec a, gsc__vec b) {
+    return a >= b;
+}
+GSC__INLINE gsc__mask gsc__vgt(gsc__vec a, gsc__vec b) {
+    return a > b;
+}
+GSC__INLINE gsc__mask gsc__igt(gsc__veci a, gsc__veci b) {
+    return a > b;
+}
+GSC__INLINE gsc__mask gsc__mand(gsc__mask a, gsc__mask b) {
+    return a & b;
+}
+GSC__INLINE gsc__mask gsc__mandnot(gsc__mask a, gsc__mask b) {
+    return a & ~b;
+}
+GSC__INLINE gsc__vec gsc__vkeep(gsc__mask m, gsc__vec a) {
+    return (gsc__vec)((gsc__veci)a & m);
+}
+
+#endif
+
+/* ---------------------------------------- what each instruction set does its own way */
+
+/* gsc__mbits: bit i is set if lane i of the mask is. */
+#if GSC__LANES == 16
+
+GSC__INLINE uint32_t gsc__mbits(gsc__mask m) {
+    return m;
 }
 GSC__INLINE gsc__vec gsc__vselect(gsc__mask m, gsc__vec a, gsc__vec b) {
     return _mm512_mask_mov_ps(b, m, a);
 }
-GSC__INLINE gsc__vec gsc__vkeep(gsc__mask m, gsc__vec a) {
-    return _mm512_maskz_mov_ps(m, a);
-}
-GSC__INLINE gsc__veci gsc__iselect(gsc__mask m, gsc__veci a, gsc__veci b) {
-    return _mm512_mask_mov_epi32(b, m, a);
-}
-GSC__INLINE gsc__mask gsc__igt(gsc__veci a, gsc__veci b) {
-    return _mm512_cmpgt_epi32_mask(a, b);
-}
 GSC__INLINE gsc__vec gsc__vmin(gsc__vec a, gsc__vec b) {
     return _mm512_min_ps(a, b);
 }
-GSC__INLINE gsc__vec gsc__vset(gsc_real x) {
-    return _mm512_set1_ps(x);
-}
-GSC__INLINE gsc__veci gsc__iset(int32_t x) {
-    return _mm512_set1_epi32(x);
+GSC__INLINE gsc__vec gsc__vmax(gsc__vec a, gsc__vec b) {
+    return _mm512_max_ps(a, b);
 }
 GSC__INLINE gsc__vec gsc__vsqrt(gsc__vec a) {
     return _mm512_sqrt_ps(a);
@@ -66,51 +106,19 @@ GSC__INLINE gsc__vec gsc__vfma(gsc__vec a, gsc__vec b, gsc__vec c) {
     return _mm512_fmadd_ps(a, b, c);
 }
 
-#elif defined(__AVX2__) && !defined(GSC_DOUBLE)
+#elif GSC__LANES == 8
 
-#include <immintrin.h>
-#define GSC__LANES 8
-typedef __m256 gsc__vec;
-typedef __m256i gsc__veci;
-typedef __m256 gsc__mask; /* every bit of a lane set, or none */
-GSC__INLINE gsc__mask gsc__vge(gsc__vec a, gsc__vec b) {
-    return _mm256_cmp_ps(a, b, _CMP_GE_OQ);
-}
-GSC__INLINE gsc__mask gsc__vgt(gsc__vec a, gsc__vec b) {
-    return _mm256_cmp_ps(a, b, _CMP_GT_OQ);
-}
-GSC__INLINE gsc__mask gsc__mand(gsc__mask a, gsc__mask b) {
-    return _mm256_and_ps(a, b);
-}
-GSC__INLINE gsc__mask gsc__mandnot(gsc__mask a, gsc__mask b) {
-    return _mm256_andnot_ps(b, a);
-}
-GSC__INLINE bool gsc__many(gsc__mask m) {
-    return _mm256_movemask_ps(m) != 0;
-}
-GSC__INLINE int gsc__mcount(gsc__mask m) {
-    return __builtin_popcount((unsigned)_mm256_movemask_ps(m));
+GSC__INLINE uint32_t gsc__mbits(gsc__mask m) {
+    return (uint32_t)_mm256_movemask_ps((__m256)m);
 }
 GSC__INLINE gsc__vec gsc__vselect(gsc__mask m, gsc__vec a, gsc__vec b) {
-    return _mm256_blendv_ps(b, a, m);
-}
-GSC__INLINE gsc__vec gsc__vkeep(gsc__mask m, gsc__vec a) {
-    return _mm256_and_ps(m, a);
-}
-GSC__INLINE gsc__veci gsc__iselect(gsc__mask m, gsc__veci a, gsc__veci b) {
-    return _mm256_castps_si256(_mm256_blendv_ps(_mm256_castsi256_ps(b), _mm256_castsi256_ps(a), m));
-}
-GSC__INLINE gsc__mask gsc__igt(gsc__veci a, gsc__veci b) {
-    return _mm256_castsi256_ps(_mm256_cmpgt_epi32(a, b));
+    return _mm256_blendv_ps(b, a, (__m256)m);
 }
 GSC__INLINE gsc__vec gsc__vmin(gsc__vec a, gsc__vec b) {
     return _mm256_min_ps(a, b);
 }
-GSC__INLINE gsc__vec gsc__vset(gsc_real x) {
-    return _mm256_set1_ps(x);
-}
-GSC__INLINE gsc__veci gsc__iset(int32_t x) {
-    return _mm256_set1_epi32(x);
+GSC__INLINE gsc__vec gsc__vmax(gsc__vec a, gsc__vec b) {
+    return _mm256_max_ps(a, b);
 }
 GSC__INLINE gsc__vec gsc__vsqrt(gsc__vec a) {
     return _mm256_sqrt_ps(a);
@@ -122,48 +130,24 @@ GSC__INLINE gsc__vec gsc__vfma(gsc__vec a, gsc__vec b, gsc__vec c) {
 #elif defined(__aarch64__) && !defined(GSC_DOUBLE)
 
 #include <arm_neon.h>
-#define GSC__LANES 4
-typedef float32x4_t gsc__vec;
-typedef int32x4_t gsc__veci;
-typedef uint32x4_t gsc__mask; /* every bit of a lane set, or none */
-GSC__INLINE gsc__mask gsc__vge(gsc__vec a, gsc__vec b) {
-    return vcgeq_f32(a, b);
-}
-GSC__INLINE gsc__mask gsc__vgt(gsc__vec a, gsc__vec b) {
-    return vcgtq_f32(a, b);
-}
-GSC__INLINE gsc__mask gsc__mand(gsc__mask a, gsc__mask b) {
-    return vandq_u32(a, b);
-}
-GSC__INLINE gsc__mask gsc__mandnot(gsc__mask a, gsc__mask b) {
-    return vbicq_u32(a, b);
+GSC__INLINE uint32_t gsc__mbits(gsc__mask m) {
+    const uint32_t bit[4] = {1, 2, 4, 8};
+    return vaddvq_u32(vandq_u32((uint32x4_t)m, vld1q_u32(bit)));
 }
 GSC__INLINE bool gsc__many(gsc__mask m) {
-    return vmaxvq_u32(m) != 0;
+    return vmaxvq_u32((uint32x4_t)m) != 0;
 }
 GSC__INLINE int gsc__mcount(gsc__mask m) {
-    return (int)vaddvq_u32(vshrq_n_u32(m, 31));
+    return -vaddvq_s32((int32x4_t)m);
 }
 GSC__INLINE gsc__vec gsc__vselect(gsc__mask m, gsc__vec a, gsc__vec b) {
-    return vbslq_f32(m, a, b);
-}
-GSC__INLINE gsc__vec gsc__vkeep(gsc__mask m, gsc__vec a) {
-    return vreinterpretq_f32_u32(vandq_u32(m, vreinterpretq_u32_f32(a)));
-}
-GSC__INLINE gsc__veci gsc__iselect(gsc__mask m, gsc__veci a, gsc__veci b) {
-    return vbslq_s32(m, a, b);
-}
-GSC__INLINE gsc__mask gsc__igt(gsc__veci a, gsc__veci b) {
-    return vcgtq_s32(a, b);
+    return vbslq_f32((uint32x4_t)m, a, b);
 }
 GSC__INLINE gsc__vec gsc__vmin(gsc__vec a, gsc__vec b) {
     return vminnmq_f32(a, b);
 }
-GSC__INLINE gsc__vec gsc__vset(gsc_real x) {
-    return vdupq_n_f32(x);
-}
-GSC__INLINE gsc__veci gsc__iset(int32_t x) {
-    return vdupq_n_s32(x);
+GSC__INLINE gsc__vec gsc__vmax(gsc__vec a, gsc__vec b) {
+    return vmaxnmq_f32(a, b);
 }
 GSC__INLINE gsc__vec gsc__vsqrt(gsc__vec a) {
     return vsqrtq_f32(a);
@@ -174,62 +158,59 @@ GSC__INLINE gsc__vec gsc__vfma(gsc__vec a, gsc__vec b, gsc__vec c) {
 
 #else
 
-#define GSC__LANES (128 / GSC_REAL_BITS)
-typedef gsc_real gsc__vec __attribute__((vector_size(16)));
-typedef gsc_real_int gsc__veci __attribute__((vector_size(16)));
-typedef gsc_real_int gsc__mask __attribute__((vector_size(16))); /* -1 or 0 a lane */
-GSC__INLINE gsc__mask gsc__vge(gsc__vec a, gsc__vec b) {
-    return a >= b;
-}
-GSC__INLINE gsc__mask gsc__vgt(gsc__vec a, gsc__vec b) {
-    return a > b;
-}
-GSC__INLINE gsc__mask gsc__mand(gsc__mask a, gsc__mask b) {
-    return a & b;
-}
-GSC__INLINE gsc__mask gsc__mandnot(gsc__mask a, gsc__mask b) {
-    return a & ~b;
-}
-GSC__INLINE int gsc__mcount(gsc__mask m) {
-    gsc_real_int count = 0;
-    for (int i = 0; i < GSC__LANES; ++i) count -= m[i];
-    return (int)count;
+GSC__INLINE uint32_t gsc__mbits(gsc__mask m) {
+    uint32_t bits = 0;
+    for (int i = 0; i < GSC__LANES; ++i) bits |= (uint32_t)(m[i] & 1) << i;
+    return bits;
 }
 GSC__INLINE bool gsc__many(gsc__mask m) {
     gsc_real_int any = 0;
     for (int i = 0; i < GSC__LANES; ++i) any |= m[i];
     return any != 0;
 }
-GSC__INLINE gsc__veci gsc__iselect(gsc__mask m, gsc__veci a, gsc__veci b) {
-    return (a & m) | (b & ~m);
+GSC__INLINE int gsc__mcount(gsc__mask m) {
+    gsc_real_int count = 0;
+    for (int i = 0; i < GSC__LANES; ++i) count -= m[i];
+    return (int)count;
 }
 GSC__INLINE gsc__vec gsc__vselect(gsc__mask m, gsc__vec a, gsc__vec b) {
-    return (gsc__vec)gsc__iselect(m, (gsc__veci)a, (gsc__veci)b);
-}
-GSC__INLINE gsc__vec gsc__vkeep(gsc__mask m, gsc__vec a) {
-    return (gsc__vec)((gsc__veci)a & m);
-}
-GSC__INLINE gsc__mask gsc__igt(gsc__veci a, gsc__veci b) {
-    return a > b;
+    return (gsc__vec)(((gsc__veci)a & m) | ((gsc__veci)b & ~m));
 }
 GSC__INLINE gsc__vec gsc__vmin(gsc__vec a, gsc__vec b) {
     return gsc__vselect(a < b, a, b);
 }
-GSC__INLINE gsc__vec gsc__vset(gsc_real x) {
-    return x - (gsc__vec){0}; /* the compiler folds this; a sum would change -0 */
-}
-GSC__INLINE gsc__veci gsc__iset(int32_t x) {
-    return (gsc__veci){0} + x;
+GSC__INLINE gsc__vec gsc__vmax(gsc__vec a, gsc__vec b) {
+    return gsc__vselect(a > b, a, b);
 }
 GSC__INLINE gsc__vec gsc__vsqrt(gsc__vec a) {
     for (int i = 0; i < GSC__LANES; ++i) a[i] = gsc__sqrt(a[i]);
     return a;
 }
 GSC__INLINE gsc__vec gsc__vfma(gsc__vec a, gsc__vec b, gsc__vec c) {
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+    for (int i = 0; i < GSC__LANES; ++i) c[i] = gsc__fma(a[i], b[i], c[i]);
+    return c;
+#else
     return a * b + c;
+#endif
 }
 
 #endif
+
+#if GSC__LANES >= 8
+GSC__INLINE bool gsc__many(gsc__mask m) {
+    return gsc__mbits(m) != 0;
+}
+GSC__INLINE int gsc__mcount(gsc__mask m) {
+    return __builtin_popcount(gsc__mbits(m));
+}
+#endif
+
+GSC__INLINE gsc__veci gsc__iselect(gsc__mask m, gsc__veci a, gsc__veci b) {
+    return (gsc__veci)gsc__vselect(m, (gsc__vec)a, (gsc__vec)b);
+}
+
+/* ------------------------------------------------------------ memory and sums */
 
 GSC__INLINE gsc__vec gsc__vload(const gsc_real *p) {
     gsc__vec v;

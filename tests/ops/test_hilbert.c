@@ -1,6 +1,6 @@
 /* The Hilbert order: steps of one cell on a full lattice, clusters smaller than a cell,
  * duplicates, non-finite points, any number of threads. */
-#include "cpu/hilbert.c"
+#include "cpu/hilbert.h"
 #include "expect.h"
 #include "os/system.h"
 #include "random.h"

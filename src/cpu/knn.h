@@ -1,15 +1,16 @@
 /* Exact k nearest neighbours.
  *
- * The points are put in Hilbert order (hilbert.c), with boxes above them (knn_tree.c).  Queries go
+ * The points are put in Hilbert order (hilbert.h), with boxes above them (knn_tree.h).  Queries go
  * through the tree in groups of 16 neighbours on the curve: a node is tested once, against the
  * box of the group and the farthest k-th distance in it, a leaf against each query.  16 boxes, 16
  * queries or 16 points fill one or a few registers.
  *
  * Distances are float differences of the original coordinates.  Rounding never makes a box farther
  * than a point in it (gsc__vlength2), so skipping a box needs no tolerance. */
-#include "knn_group.h"
+#ifndef GSC_CPU_KNN_H
+#define GSC_CPU_KNN_H
 
-#include "cpu.h"
+#include "knn_group.h"
 
 #define WIDTH GSC__KNN_WIDTH
 #define GROUPS_GRAIN 8
@@ -288,3 +289,5 @@ static gsc_status gsc__cpu_knn(const gsc__call *call, const gsc__knn *knn) {
         write_no_row(knn, query_order[i]);
     return GSC_OK;
 }
+
+#endif
