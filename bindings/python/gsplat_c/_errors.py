@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from operator import index
 
 from ._abi import CONSTANTS
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 NAMES = {value: name for name, value in CONSTANTS.items() if name.startswith("GSC_ERROR_")}
 

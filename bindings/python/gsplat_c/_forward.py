@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 BUFFERS = Descriptor("gsc_raster_buffers")
 INFO = Descriptor("gsc_raster_info")
 
-_rasterize, _take = lib.gsc_rasterize, lib.gsc_raster_saved_take
 _TWO_POINTERS = struct.Struct("=2Q")
 
 
@@ -60,17 +59,12 @@ def align(size: int) -> int:
     return size + -size % 256
 
 
-def forward(block, args, results):
-    """Rasterizes what will have no backward."""
-    check(_rasterize(block.context, args, results, 0, block.stream))
-
-
 def forward_saved(block, args, results, limit=None):
     """Rasterizes; the SavedRaster.  limit: bytes of the lists, None for the whole frame's."""
     if not block.lends or limit is not None:
         return _forward_in_steps(block, args, results, limit)
     place = block.reserve(_TWO_POINTERS.size)
-    check(_rasterize(block.context, args, results, block.base + place, block.stream))
+    check(lib.gsc_rasterize(block.context, args, results, block.base + place, block.stream))
     return _take_saved(block, place)
 
 
@@ -78,7 +72,7 @@ def _take_saved(block, place):
     """The SavedRaster of the gsc_raster_saved whose address is at a place in the block."""
     saved, _ = _TWO_POINTERS.unpack_from(block.memory, place)
     info = INFO.default(block)
-    check(_take(saved, block.base + place, info))
+    check(lib.gsc_raster_saved_take(saved, block.base + place, info))
     state, lists = _TWO_POINTERS.unpack_from(block.memory, place)
     take = block.arrays.take
     return SavedRaster(take(state), take(lists) if lists else None, INFO.unpack(block, info))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ._abi import CONSTANTS
 from ._arrays import convert, pack, pack_image, pack_output, shape_of
 from ._call import TENSOR_BYTES, Descriptor, call
@@ -14,11 +16,7 @@ from ._scene import make_outputs, number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from typing_extensions import Unpack
-
-    from ._types import AdamGroup, Array, LossArgs, Out, SsimArgs
+    from ._types import AdamGroup, Array, LossArgs, Out, SsimArgs, Unpack
 
 _KNN = Descriptor("gsc_knn_args")
 _SSIM = Descriptor("gsc_ssim_args")

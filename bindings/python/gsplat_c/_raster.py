@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ._abi import CONSTANTS
 from ._arrays import adapter, allocate, convert, pack, shape_of
 from ._call import call
@@ -19,7 +21,7 @@ from ._fields import (
     RasterOutputs,
     documented,
 )
-from ._forward import BUFFERS, INFO, SavedRaster, forward, forward_saved
+from ._forward import BUFFERS, INFO, SavedRaster, forward_saved
 from ._lib import check, lib
 from ._scene import (
     Frame,
@@ -32,13 +34,7 @@ from ._scene import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-    from typing_extensions import Unpack
-
-    from ._fields import RasterArgs
-    from ._types import Array, CameraArray, Out
+    from ._types import Any, Array, CameraArray, Out, RasterArgs, Unpack
 
 _GRAD_ADD = CONSTANTS["GSC_RASTER_GRAD_ADD"]
 GRAD2D_NDC = CONSTANTS["GSC_RASTER_GRAD2D_NDC"]
@@ -83,7 +79,7 @@ def rasterize(
         begin(block, args["means"], "means", stream)
         packed = block.arrays.pack_fields(block, *raster_fields("rasterize", args, FORWARD_ONLY))
         values, results = _outputs(block, outputs, out, args)
-        forward(block, packed, results)
+        check(lib.gsc_rasterize(block.context, packed, results, 0, block.stream))
         return RasterOutputs(convert(block, values, out))
 
 
@@ -140,7 +136,10 @@ def forward_packed(numbers, tensors, outputs, saves):
         begin(block, tensors[_MEANS], "means", None)
         args, results = block.arrays.pack_frame(
             block, numbers if saves else add_flags(numbers, FORWARD_ONLY), tensors, outputs)
-        return (forward_saved if saves else forward)(block, args, results)
+        if saves:
+            return forward_saved(block, args, results)
+        check(lib.gsc_rasterize(block.context, args, results, 0, block.stream))
+        return None
 
 
 def rasterize_backward(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 TYPE_CHECKING = False  # typing takes a third of the time that importing this package does
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Any
 
     from ._fields import RasterGrads, RasterOutputs

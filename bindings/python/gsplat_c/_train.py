@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from ._abi import CONSTANTS
 from ._arrays import convert, pack, pack_output
 from ._call import Descriptor, call
@@ -16,11 +18,7 @@ from ._scene import Frame, make_outputs, raster_fields, require
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from typing_extensions import Unpack
-
-    from ._types import Array, Out, TrainArgs, TrainGroup
+    from ._types import Array, Out, TrainArgs, TrainGroup, Unpack
 
 _TRAIN = Descriptor("gsc_train_args")
 _GROUP = Descriptor("gsc_train_group")

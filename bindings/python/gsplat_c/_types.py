@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypedDict, Union
 
+from typing_extensions import Unpack
+
 from ._fields import RasterArgs
+
+__all__ = ["AdamGroup", "Any", "Array", "CameraArray", "LossArgs", "Out", "RasterArgs", "SsimArgs",
+           "TrainArgs", "TrainGroup", "Unpack"]
 
 
 class SupportsDLPack(Protocol):

@@ -9,6 +9,8 @@ Derivatives can be taken once, in reverse mode, and only what is asked for is co
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -29,13 +31,7 @@ from ._scene import Frame
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-    from typing_extensions import Unpack
-
-    from ._fields import RasterArgs
-    from ._types import LossArgs, SsimArgs
+    from ._types import LossArgs, RasterArgs, SsimArgs, Unpack
 
 __all__ = ["image_loss", "knn", "rasterize", "ssim"]
 

@@ -63,6 +63,3 @@ class SparseGaussianAdam(torch.optim.Adam):
                 state["exp_avg_sq"] = torch.zeros_like(param, memory_format=torch.preserve_format)
             adam_update(param, param.grad, state["exp_avg"], state["exp_avg_sq"], visibility,
                         group["lr"], *_BETAS, group["eps"], N, param.numel() // N if N else 0)
-
-
-SparseGaussianAdam.__module__ = "diff_gaussian_rasterization"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 import warnings
+from importlib import import_module
 from importlib.machinery import ModuleSpec
-from types import ModuleType
+from types import FunctionType, ModuleType
 
 from ._variants import AUTO, VARIANTS, resolve
 
@@ -97,11 +98,28 @@ _DOCS = {
 }
 
 
+# What modules hold that are the same for every variant: a file of this package, and names there.
+_CONSTANT = {
+    "simple_knn._C": ("_knn", ["distCUDA2"]),
+    "fused_ssim": ("_ssim", ["fused_ssim", "fused_ssim3d", "FusedSSIMMap", "allowed_padding",
+                             "is_3D_supported"]),
+    "fused_ssim_cuda": ("_ssim", ["fusedssim", "fusedssim_backward", "fusedssim3d",
+                                  "fusedssim_backward3d"]),
+}
+
+
 def contents(name: str, variant: str) -> dict[str, object]:
     """What a module of a variant holds."""
-    make = {_RASTERIZER: _rasterizer, f"{_RASTERIZER}._C": _raw, "simple_knn._C": _simple_knn,
-            "fused_ssim": _fused_ssim, "fused_ssim_cuda": _fused_ssim_cuda}.get(name)
-    values = make(VARIANTS.get(variant)) if make else {}
+    values = {}
+    if name in _CONSTANT:
+        file, names = _CONSTANT[name]
+        source = import_module(f".{file}", __package__)
+        values = {thing: getattr(source, thing) for thing in names}
+    elif name in (_RASTERIZER, f"{_RASTERIZER}._C"):
+        values = (_rasterizer if name == _RASTERIZER else _raw)(VARIANTS.get(variant))
+    for own, value in values.items():
+        if isinstance(value, (type, FunctionType)):
+            value.__module__, value.__name__, value.__qualname__ = name, own, own
     return {**values, _MARK: True, "__gsplat_c_variant__": variant}
 
 
@@ -142,27 +160,6 @@ def _raw(variant):
         found["fusedssim"] = _ssim.raster_fusedssim
         found["fusedssim_backward"] = _ssim.raster_fusedssim_backward
     return found
-
-
-def _simple_knn(_):
-    from ._knn import distCUDA2
-
-    return {"distCUDA2": distCUDA2}
-
-
-def _fused_ssim(_):
-    from . import _ssim
-
-    return {"fused_ssim": _ssim.fused_ssim, "fused_ssim3d": _ssim.fused_ssim3d,
-            "FusedSSIMMap": _ssim.FusedSSIMMap, "allowed_padding": _ssim.allowed_padding,
-            "is_3D_supported": True}
-
-
-def _fused_ssim_cuda(_):
-    from . import _ssim
-
-    names = ("fusedssim", "fusedssim_backward", "fusedssim3d", "fusedssim_backward3d")
-    return {name: getattr(_ssim, name) for name in names}
 
 
 def provide(name: str) -> None:

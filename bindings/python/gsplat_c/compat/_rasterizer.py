@@ -16,9 +16,6 @@ from ._module import LazyModule
 from ._settings import variant_of
 from ._variants import OUTPUTS, PLAIN, POSED, SPLIT, USER_NAMES, raw_arguments
 
-_MODULE = "diff_gaussian_rasterization"
-_SINKS = ("means2D", "theta", "rho")  # their values are not read
-
 
 def cpu_deep_copy_tuple(input_tuple):
     """The same tuple with every tensor copied to the CPU."""
@@ -65,8 +62,6 @@ def make_function(variant):
                 found = _gradients(ctx, grads, wanted)
             return (*(found.get(name) for name in ctx.shapes), None)
 
-    _RasterizeGaussians.__module__ = _MODULE
-    _RasterizeGaussians.__qualname__ = "_RasterizeGaussians"
     return _RasterizeGaussians
 
 
@@ -187,8 +182,6 @@ def make_rasterize_gaussians(variant, function):
 
     if variant:
         rasterize_gaussians.__signature__ = _signature(variant.inputs)
-    rasterize_gaussians.__module__ = _MODULE
-    rasterize_gaussians.__qualname__ = "rasterize_gaussians"
     return rasterize_gaussians
 
 
@@ -288,8 +281,7 @@ def make_rasterizer(variant, function):
     """The class GaussianRasterizer of a variant, of all of them for None."""
     base = _BASES[variant.inputs] if variant else _Any
     return type("GaussianRasterizer", (base,), {
-        "__module__": _MODULE, "__doc__": _Rasterizer.__doc__, "variant": variant,
-        "_function": function})
+        "__doc__": _Rasterizer.__doc__, "variant": variant, "_function": function})
 
 
 @torch.no_grad()

@@ -70,7 +70,7 @@ def make_rasterize_gaussians(variant):
             results.update(num_rendered=saved.pairs, geom=geom, binning=lists, img=info)
         return tuple(results[name] for name in chosen.raw_returns)
 
-    return _named(rasterize_gaussians, "rasterize_gaussians")
+    return rasterize_gaussians
 
 
 def make_rasterize_gaussians_backward(variant):
@@ -98,7 +98,7 @@ def make_rasterize_gaussians_backward(variant):
         found = _frame.backward(frame, upstream, shapes, wanted)
         return tuple(found[name] for name in wanted)
 
-    return _named(rasterize_gaussians_backward, "rasterize_gaussians_backward")
+    return rasterize_gaussians_backward
 
 
 def _shapes(wanted, tensors):
@@ -121,9 +121,3 @@ def _unpack(values):
     opacities = rest.clone().view(torch.float32).view(count, 1)
     lists = values["binning"] if values["binning"].shape[0] else None  # behind the state
     return SavedRaster(state, lists, tuple(info)), opacities
-
-
-def _named(function, name):
-    function.__module__ = "diff_gaussian_rasterization._C"
-    function.__name__ = function.__qualname__ = name
-    return function

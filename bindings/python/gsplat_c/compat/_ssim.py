@@ -17,6 +17,7 @@ _C1, _C2 = 0.01**2, 0.03**2
 _WINDOW = 11
 
 allowed_padding = ["same", "valid"]
+is_3D_supported = True
 
 
 def _check_padding(padding):
@@ -143,11 +144,3 @@ def raster_fusedssim_backward(C1, C2, img1, img2, dL_dmap):
     """-> gradient for img1 [C, H, W]."""
     _check(img1, img2)
     return ssim_map_gradient(C1, C2, img1[None], img2[None], "same", dL_dmap[None])[0]
-
-
-_HOMES = {"fused_ssim": (fused_ssim, fused_ssim3d, FusedSSIMMap),
-          "fused_ssim_cuda": (fusedssim, fusedssim_backward, fusedssim3d, fusedssim_backward3d),
-          "diff_gaussian_rasterization._C": (raster_fusedssim, raster_fusedssim_backward)}
-for _module, _things in _HOMES.items():
-    for _thing in _things:
-        _thing.__module__ = _module

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Callable
+
 import torch
+from torch import Tensor
 
 from .. import _ops
 from .._errors import calling
@@ -10,13 +14,6 @@ from . import _support
 
 if _support.HAS_OPS:
     from . import _image_ops
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Callable
-
-    from torch import Tensor
 
 
 class SelectiveAdam(torch.optim.Optimizer):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
+from torch import Tensor
 
 from .. import _raster
 from .._errors import argument_error, calling
@@ -12,12 +15,6 @@ from ._raster import Run
 
 if _support.HAS_OPS:
     from . import _raster_ops
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from torch import Tensor
 
 _MODES = ("RGB", "D", "ED", "RGB+D", "RGB+ED")
 _NAMES = {"rotations": "quats", "covariances": "covars", "view": "viewmats", "intrinsics": "Ks",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from .. import _ops
@@ -14,10 +15,7 @@ if _support.HAS_OPS:
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from torch import Tensor
-    from typing_extensions import Unpack
-
-    from .._types import LossArgs, SsimArgs
+    from .._types import LossArgs, SsimArgs, Unpack
 
 
 class Ssim(torch.autograd.Function):

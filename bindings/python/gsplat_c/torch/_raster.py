@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
+from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from .. import _raster
@@ -24,12 +27,7 @@ if _support.HAS_OPS:
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from torch import Tensor
-    from typing_extensions import Unpack
-
-    from .._fields import RasterArgs
+    from .._types import RasterArgs, Unpack
 
 _SAVED = tuple(name for name in TENSORS if name != "pixel_weights")  # what backward reads
 

@@ -12,16 +12,14 @@ backward sees a storage that is too short and runs forward again.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from .. import _raster
 from .._fields import DIFFERENTIABLE, FIELDS, FLAGS, NUMBERS, REQUIRED, SINKS, TENSORS
 from .._forward import INFO, SavedRaster
 from .._scene import Frame
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 # Tensors that must be given come first, in a schema.
 _GIVEN = sorted(TENSORS, key=lambda name: name not in REQUIRED)
