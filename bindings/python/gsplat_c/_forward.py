@@ -59,8 +59,14 @@ def align(size: int) -> int:
     return size + -size % 256
 
 
-def forward_saved(block, args, results, limit=None):
-    """Rasterizes; the SavedRaster.  limit: bytes of the lists, None for the whole frame's."""
+def forward(block, args, results, saves, limit=None):
+    """Rasterizes; the SavedRaster if it saves, else None.
+
+    limit: bytes of the lists, None for the whole frame's.
+    """
+    if not saves:
+        check(lib.gsc_rasterize(block.context, args, results, 0, block.stream))
+        return None
     if not block.lends or limit is not None:
         return _forward_in_steps(block, args, results, limit)
     place = block.reserve(_TWO_POINTERS.size)

@@ -21,7 +21,7 @@ from ._fields import (
     RasterOutputs,
     documented,
 )
-from ._forward import BUFFERS, INFO, SavedRaster, forward_saved
+from ._forward import BUFFERS, INFO, SavedRaster, forward
 from ._lib import check, lib
 from ._scene import (
     Frame,
@@ -74,23 +74,23 @@ def rasterize(
             the array, what came and what was expected.
         UnsupportedError, OutOfMemoryError, NoDevice, Error: see those classes.
     """
-    require("rasterize", args)
-    with call("rasterize") as block:
+    return _rasterize("rasterize", False, outputs, out, stream, args)[0]
+
+
+def _rasterize(function, saves, outputs, out, stream, args, limit=None):
+    """(RasterOutputs, SavedRaster if it saves)."""
+    require(function, args)
+    with call(function) as block:
         begin(block, args["means"], "means", stream)
-        packed = block.arrays.pack_fields(block, *raster_fields("rasterize", args, FORWARD_ONLY))
-        values, results = _outputs(block, outputs, out, args)
-        check(lib.gsc_rasterize(block.context, packed, results, 0, block.stream))
-        return RasterOutputs(convert(block, values, out))
-
-
-def _outputs(block, outputs, out, args):
-    """({name: array}, address of a gsc_raster_outputs) of the results that are asked for."""
-    values, addresses = make_outputs(block, "outputs", outputs, out, OUTPUT_NAMES,
-                                     Frame(args).output)
-    if "color" not in values:
-        raise argument_error("INVALID_ARGUMENT", f"outputs is {outputs!r}, expected 'color' among "
-                                                 "them")
-    return values, OUTPUTS.pack_named(block, addresses)
+        packed = block.arrays.pack_fields(
+            block, *raster_fields(function, args, 0 if saves else FORWARD_ONLY))
+        values, addresses = make_outputs(block, "outputs", outputs, out, OUTPUT_NAMES,
+                                         Frame(args).output)
+        if "color" not in values:
+            raise argument_error("INVALID_ARGUMENT", f"outputs is {outputs!r}, expected 'color' "
+                                                     "among them")
+        saved = forward(block, packed, OUTPUTS.pack_named(block, addresses), saves, limit)
+        return RasterOutputs(convert(block, values, out)), saved
 
 
 def rasterize_forward(
@@ -112,13 +112,8 @@ def rasterize_forward(
     Returns:
         (RasterOutputs, SavedRaster)
     """
-    require("rasterize_forward", args)
-    with call("rasterize_forward") as block:
-        begin(block, args["means"], "means", stream)
-        packed = block.arrays.pack_fields(block, *raster_fields("rasterize_forward", args))
-        values, results = _outputs(block, outputs, out, args)
-        saved = forward_saved(block, packed, results, max_intersections_bytes)
-        return RasterOutputs(convert(block, values, out)), saved
+    return _rasterize("rasterize_forward", True, outputs, out, stream, args,
+                      max_intersections_bytes)
 
 
 def forward_packed(numbers, tensors, outputs, saves):
@@ -136,10 +131,7 @@ def forward_packed(numbers, tensors, outputs, saves):
         begin(block, tensors[_MEANS], "means", None)
         args, results = block.arrays.pack_frame(
             block, numbers if saves else add_flags(numbers, FORWARD_ONLY), tensors, outputs)
-        if saves:
-            return forward_saved(block, args, results)
-        check(lib.gsc_rasterize(block.context, args, results, 0, block.stream))
-        return None
+        return forward(block, args, results, saves)
 
 
 def rasterize_backward(

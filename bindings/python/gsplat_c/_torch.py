@@ -75,7 +75,7 @@ class TorchArrays(Arrays):
         try:
             if self._are_plain(values) and not (self._records() and True in map(
                     self._requires_grad, [value for value in values if value is not None])):
-                return self._view_fields(block, numbers, values)
+                return self._view_all(block, numbers, values, {})[0]
         except _NO_MEMORY:
             pass  # what follows says why
         return super().pack_fields(block, numbers, values)
@@ -83,7 +83,7 @@ class TorchArrays(Arrays):
     def pack_frame(self, block, numbers, values, outputs):
         try:
             if self._views is not None:
-                return self._view_frame(block, numbers, values, outputs)
+                return self._view_all(block, numbers, values, outputs)
         except _NO_MEMORY:
             pass
         with self.torch.no_grad():
@@ -95,23 +95,18 @@ class TorchArrays(Arrays):
         kinds.discard(type(None))
         return self._views is not None and all(adapters.get(kind) is self for kind in kinds)
 
-    def _view_fields(self, block, numbers, values):
-        fields = ARGS.pack(block, *numbers, *map(id, values))
-        self._view_objects(block, block.base + block.top - POINTER.size * len(TENSORS),
-                           len(TENSORS), values)
-        return fields
+    def _view_all(self, block, numbers, values, outputs):
+        """pack_frame() by the table; the caller checks whether values require gradients.
 
-    def _view_frame(self, block, numbers, values, outputs):
-        """The outputs' fields are right behind the inputs', so that one call views them all."""
+        The outputs' fields are right behind the inputs', so that one call makes the addresses of
+        all objects those of their views.
+        """
         fields = ARGS.pack(block, *numbers, *map(id, values))
-        results = OUTPUTS.pack_named(block, {name: id(array) for name, array in outputs.items()})
-        self._view_objects(block, results - POINTER.size * len(TENSORS),
-                           len(TENSORS) + OUTPUTS.size // POINTER.size, values)
-        return fields, results
-
-    def _view_objects(self, block, objects, count, values):
-        """Makes addresses of objects those of their views.  values: the inputs, which come
-        first; the caller checks whether they require gradients."""
+        objects, count = block.base + block.top - POINTER.size * len(TENSORS), len(TENSORS)
+        results = 0
+        if outputs:
+            results = OUTPUTS.pack_named(block, {name: id(out) for name, out in outputs.items()})
+            count += OUTPUTS.size // POINTER.size
         views = block.base + block.reserve(count * DLTENSOR.size + POINTER.size)
         strided = views + count * DLTENSOR.size
         if self._views(count, MATRICES, objects, views, strided):
@@ -127,6 +122,7 @@ class TorchArrays(Arrays):
                 POINTER.pack_into(block.memory, objects - block.base + POINTER.size * place,
                                   self.pack(block, value, TENSORS[place]))
             strided -= 1 << place
+        return fields, results
 
     @staticmethod
     def _plain(block, tensor, strided, name, writable):
