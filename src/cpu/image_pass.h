@@ -322,6 +322,7 @@ typedef struct pass_task {
     double *sums;           /* [tiles][GSC__SUM_COUNT] */
     unsigned char *scratch; /* [threads][scratch_bytes] */
     size_t scratch_bytes;
+    bool *cleared; /* [threads] */
 } pass_task;
 
 /* The channel is the fastest index of tiles: if the channels of a pixel lie together, they are
@@ -346,6 +347,10 @@ static void run_tiles(void *arg, int64_t begin, int64_t end, int thread) {
     const pass_task *task = arg;
     const gsc__image_pass *pass = task->pass;
     const int radius = pass->window.size / 2;
+    unsigned char *scratch = task->scratch + (size_t)thread * task->scratch_bytes;
+    /* Columns beyond the last are computed too: there must be numbers in them. */
+    if (!task->cleared[thread]) memset(scratch, 0, task->scratch_bytes);
+    task->cleared[thread] = true;
     for (int64_t index = begin; index < end; ++index) {
         image_tile t = {.pass = pass,
                         .terms = {.radius = radius,
@@ -357,7 +362,7 @@ static void run_tiles(void *arg, int64_t begin, int64_t end, int thread) {
                                          pass->upstream[GSC__SUM_SSIM] != 0};
         t.margin = t.differentiate ? radius : 0;
         place_tile(&t, task, index);
-        (void)carve_tile(&t, task->scratch + (size_t)thread * task->scratch_bytes);
+        (void)carve_tile(&t, scratch);
         run_tile(&t);
         memcpy(task->sums + index * GSC__SUM_COUNT, t.sums, sizeof t.sums);
     }
@@ -378,13 +383,16 @@ static gsc_status gsc__image_pass_run(const gsc__call *call, gsc__image_pass *pa
 
     gsc__carver carver = {0};
     const size_t sums = gsc__carve_at(&carver, (size_t)tiles * GSC__SUM_COUNT, sizeof *task.sums);
-    const size_t scratch =
-        gsc__carve_at(&carver, (size_t)gsc__pool_threads(pool), task.scratch_bytes);
+    const size_t threads = (size_t)gsc__pool_threads(pool);
+    const size_t cleared = gsc__carve_at(&carver, threads, sizeof *task.cleared);
+    const size_t scratch = gsc__carve_at(&carver, threads, task.scratch_bytes);
     gsc__workspace workspace = {.call = *call};
     void *memory;
     GSC__TRY(gsc__workspace_take(&workspace, "scratch", carver.at, &memory));
     task.sums = (double *)(void *)((unsigned char *)memory + sums);
+    task.cleared = (bool *)((unsigned char *)memory + cleared);
     task.scratch = (unsigned char *)memory + scratch;
+    memset(task.cleared, 0, threads * sizeof *task.cleared);
     gsc__parallel_for(pool, tiles, 1, run_tiles, &task);
     for (int64_t i = 0; i < tiles; ++i)
         for (int k = 0; k < GSC__SUM_COUNT; ++k) pass->sums[k] += task.sums[i * GSC__SUM_COUNT + k];

@@ -18,7 +18,7 @@
 #define GSC__KNN_NONE UINT32_MAX
 
 typedef struct gsc__knn_leaf {
-    gsc_real position[3][GSC__KNN_WIDTH]; /* NaN beyond the last point */
+    gsc_real position[3][GSC__KNN_WIDTH]; /* infinity beyond the last point */
     uint32_t index[GSC__KNN_WIDTH];       /* GSC__KNN_NONE beyond the last point */
 } gsc__knn_leaf;
 
@@ -74,7 +74,7 @@ static void fill_leaf(const build_task *task, int64_t leaf_number, gsc__knn_node
     clear_child(node, child);
     for (int i = 0; i < GSC__KNN_WIDTH; ++i) {
         if (first + i >= task->tree->count) {
-            for (int axis = 0; axis < 3; ++axis) leaf->position[axis][i] = NAN;
+            for (int axis = 0; axis < 3; ++axis) leaf->position[axis][i] = INFINITY;
             leaf->index[i] = GSC__KNN_NONE;
             continue;
         }

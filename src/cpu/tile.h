@@ -158,7 +158,9 @@ GSC__INLINE bool gsc__sample_row(const gsc__tile_splat *splat, gsc__vec dx, gsc_
     gsc__vec q = gsc__vfma(sample->u, sample->u, gsc__vset(sample->v * sample->v));
     sample->hit = gsc__mand(gsc__vge(gsc__vset(splat->log2_alpha), q), alive);
     if (!gsc__many(sample->hit)) return false;
-    sample->alpha = gsc__vexp2(-q) * gsc__vset(splat->opacity);
+    /* 0 in the other lanes: far from the mean exp2 may be a signalling NaN. */
+    const gsc__vec exponent = gsc__vkeep(sample->hit, -q);
+    sample->alpha = gsc__vexp2(exponent) * gsc__vset(splat->opacity);
     return true;
 }
 
