@@ -254,8 +254,8 @@ static int find_blocks(range_task *task, int64_t end) {
     return blocks;
 }
 
-/* Orders [begin, end) of finite points on all threads. */
-static void order_range(range_task task, int64_t end);
+/* Orders [begin, end) on all threads, points that are not finite last; returns how many are. */
+static int64_t order_range(range_task task, int64_t end);
 
 static void order_runs(range_task *task, int64_t end) {
     int blocks = find_blocks(task, end);
@@ -267,7 +267,7 @@ static void order_runs(range_task *task, int64_t end) {
         if (next - i < GSC__SORT_PARALLEL) continue;
         range_task run = *task;
         run.begin = i;
-        order_range(run, next);
+        (void)order_range(run, next);
         set_keys(keys, i, next, key);
     }
 }
@@ -282,13 +282,14 @@ static bounds range_bounds(range_task *task, int64_t end) {
     return box;
 }
 
-static void order_range(range_task task, int64_t end) {
-    bounds box = range_bounds(&task, end);
+static int64_t order_range(range_task task, int64_t end) {
+    const bounds box = range_bounds(&task, end);
     task.grid = grid_of(&box);
-    if (task.grid.scale == 0) return;
+    if (task.grid.scale == 0 && box.finite == end - task.begin) return box.finite;
     gsc__parallel_for(task.pool, end - task.begin, POINTS_GRAIN, find_keys, &task);
     sort_range(task.pool, task.order, task.begin, end, task.scratch);
-    order_runs(&task, end);
+    order_runs(&task, task.begin + box.finite);
+    return box.finite;
 }
 
 static void number_points(void *arg, int64_t begin, int64_t end, int thread) {
@@ -299,19 +300,13 @@ static void number_points(void *arg, int64_t begin, int64_t end, int thread) {
 
 /* Writes the indices of points [count, 3] in curve order to order->values and returns how many
  * points are finite.  Those with a non-finite coordinate come last, in index order.  Points at the
- * same place stay in index order.  The arrays of order hold count elements; as in a sort, result
- * and work space may be exchanged.  scratch: gsc__sort_scratch_bytes. */
+ * same place stay in index order.  The arrays of order hold count elements.  scratch:
+ * gsc__sort_scratch_bytes. */
 static int64_t gsc__hilbert_order(gsc__pool *pool, const gsc_real *points, int64_t count,
                                   gsc__pairs64 *order, void *scratch) {
     range_task task = {.pool = pool, .points = points, .order = order, .scratch = scratch};
     gsc__parallel_for(pool, count, POINTS_GRAIN, number_points, order->values);
-    bounds box = range_bounds(&task, count);
-    task.grid = grid_of(&box);
-    if (task.grid.scale == 0 && box.finite == count) return count;
-    gsc__parallel_for(pool, count, POINTS_GRAIN, find_keys, &task);
-    gsc__sort_pairs64(pool, order, count, KEY_BITS, scratch);
-    order_runs(&task, box.finite);
-    return box.finite;
+    return order_range(task, count);
 }
 
 #endif

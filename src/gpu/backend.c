@@ -167,56 +167,36 @@ static void free_memory(gsc_context *context, void *data, void *stream) {
 
 /* ----------------------------------------------------------------- the table */
 
-/* Runs one operation with the device's context current. */
-#define INSIDE(call, operation)                                                                \
-    gsc__gpu_scope scope;                                                                      \
-    GSC__TRY(gsc__gpu_enter((call)->function, &gsc__gpu_of((call)->context)->device, &scope)); \
-    gsc_status status = operation;                                                             \
-    gsc__gpu_leave(&scope);                                                                    \
-    return status
+/* An operation that runs with the device's context current. */
+#define OPERATION(name, of_call, parameters, arguments)                                            \
+    static gsc_status name parameters {                                                            \
+        const gsc__call *common = of_call;                                                         \
+        gsc__gpu_scope scope;                                                                      \
+        GSC__TRY(gsc__gpu_enter(common->function, &gsc__gpu_of(common->context)->device, &scope)); \
+        const gsc_status status = gsc__gpu_##name arguments;                                       \
+        gsc__gpu_leave(&scope);                                                                    \
+        return status;                                                                             \
+    }
 
-static gsc_status raster_project(const gsc__raster_call *call, gsc_raster_info *info) {
-    INSIDE(&call->call, gsc__gpu_raster_project(call, info));
-}
-
-static gsc_status raster_blend(const gsc__raster_call *call, const gsc_raster_info *info,
-                               int64_t *overflow) {
-    INSIDE(&call->call, gsc__gpu_raster_blend(call, info, overflow));
-}
-
-static gsc_status raster_project_blend(const gsc__raster_call *call,
-                                       const gsc_raster_info *expected, gsc_raster_info *found) {
-    INSIDE(&call->call, gsc__gpu_raster_project_blend(call, expected, found));
-}
-
-static gsc_status raster_backward(const gsc__raster_call *call, const gsc_raster_info *info,
-                                  const gsc__raster_grads *grads) {
-    INSIDE(&call->call, gsc__gpu_raster_backward(call, info, grads));
-}
-
-static gsc_status mark_visible(const gsc__raster_call *call, uint8_t *visible) {
-    INSIDE(&call->call, gsc__gpu_mark_visible(call, visible));
-}
-
-static gsc_status knn(const gsc__call *call, const gsc__knn *args) {
-    INSIDE(call, gsc__gpu_knn(call, args));
-}
-
-static gsc_status ssim_forward(const gsc__call *call, const gsc__ssim *ssim) {
-    INSIDE(call, gsc__gpu_ssim_forward(call, ssim));
-}
-
-static gsc_status ssim_backward(const gsc__call *call, const gsc__ssim *ssim) {
-    INSIDE(call, gsc__gpu_ssim_backward(call, ssim));
-}
-
-static gsc_status image_loss(const gsc__call *call, const gsc__image_loss *loss) {
-    INSIDE(call, gsc__gpu_image_loss(call, loss));
-}
-
-static gsc_status adam_step(const gsc__call *call, const gsc__adam *adam) {
-    INSIDE(call, gsc__gpu_adam_step(call, adam));
-}
+OPERATION(raster_project, &call->call, (const gsc__raster_call *call, gsc_raster_info *info),
+          (call, info))
+OPERATION(raster_blend, &call->call,
+          (const gsc__raster_call *call, const gsc_raster_info *info, int64_t *overflow),
+          (call, info, overflow))
+OPERATION(raster_project_blend, &call->call,
+          (const gsc__raster_call *call, const gsc_raster_info *expected, gsc_raster_info *found),
+          (call, expected, found))
+OPERATION(raster_backward, &call->call,
+          (const gsc__raster_call *call, const gsc_raster_info *info,
+           const gsc__raster_grads *grads),
+          (call, info, grads))
+OPERATION(mark_visible, &call->call, (const gsc__raster_call *call, uint8_t *visible),
+          (call, visible))
+OPERATION(knn, call, (const gsc__call *call, const gsc__knn *args), (call, args))
+OPERATION(ssim_forward, call, (const gsc__call *call, const gsc__ssim *ssim), (call, ssim))
+OPERATION(ssim_backward, call, (const gsc__call *call, const gsc__ssim *ssim), (call, ssim))
+OPERATION(image_loss, call, (const gsc__call *call, const gsc__image_loss *loss), (call, loss))
+OPERATION(adam_step, call, (const gsc__call *call, const gsc__adam *adam), (call, adam))
 
 const gsc__backend gsc__gpu_backend = {
     .name = "cuda",
