@@ -68,16 +68,16 @@ void gsc_raster_saved_free(gsc_raster_saved *saved, void *stream) {
 
 gsc_status gsc_raster_saved_take(gsc_raster_saved *saved, DLManagedTensorVersioned **tensors,
                                  gsc_raster_info *info) {
-    static const char function[] = "raster_saved_take";
+    const gsc__call call = {.function = "raster_saved_take"};
     if (!saved || !tensors)
-        return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: %s is NULL", function,
-                         saved ? "tensors" : "saved");
-    GSC__TRY(gsc__args_check_result(function, "info", info,
-                                    GSC__SIZE_THROUGH(gsc_raster_info, visible)));
+        return gsc__refuse(&call, GSC_ERROR_INVALID_ARGUMENT, "%s is NULL",
+                           saved ? "tensors" : "saved");
+    GSC__TRY(
+        gsc__args_check_result(&call, "info", info, GSC__SIZE_THROUGH(gsc_raster_info, visible)));
     gsc__managed *managed = &saved->workspace.call.context->managed;
     if (!managed->allocate)
-        return gsc__fail(GSC_ERROR_UNSUPPORTED, "%s: the context's memory is not a framework's",
-                         function);
+        return gsc__refuse(&call, GSC_ERROR_UNSUPPORTED,
+                           "the context's memory is not a framework's");
     /* Intersections that share the block of the state are not found. */
     tensors[1] = gsc__managed_take(managed, saved->buffers.intersections);
     tensors[0] = gsc__managed_take(managed, saved->buffers.state);

@@ -83,8 +83,9 @@ gsc_status gsc__knn_args(const gsc__call *call, const gsc_knn_args *theirs, gsc_
 gsc_status gsc__adam_args(const gsc__call *call, const gsc_adam_args *theirs, gsc__adam *out);
 void gsc__adam_release(gsc__adam *adam);
 
-/* The settings of groups[index], from lr on. */
-gsc_status gsc__adam_scalars(const gsc__call *call, uint32_t index, const gsc_adam_group *group,
+enum { GSC__GROUP_PATH_SIZE = 24 }; /* "groups[4294967295]." */
+/* The settings of a group, from lr on. */
+gsc_status gsc__adam_scalars(const gsc__call *call, const gsc_adam_group *group,
                              gsc__adam_group *out);
 
 #endif

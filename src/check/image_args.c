@@ -21,18 +21,17 @@ void gsc__gaussian_window(int32_t size, double sigma, gsc__window *window) {
 }
 
 static gsc_status check_options(const gsc__call *call, const gsc_ssim_args *args, gsc__ssim *out) {
-    const char *function = call->function;
     const int32_t size = args->window ? args->window : 11;
-    GSC__TRY(gsc__check_flags(function, "flags", args->flags, GSC_SSIM_VALID));
-    GSC__TRY(gsc__check_flags(function, "reserved", args->reserved, 0));
+    GSC__TRY(gsc__check_flags(call, "flags", args->flags, GSC_SSIM_VALID));
+    GSC__TRY(gsc__check_flags(call, "reserved", args->reserved, 0));
     if (size < 1 || size > GSC__MAX_WINDOW || size % 2 == 0) {
-        return gsc__fail(GSC_ERROR_INVALID_ARGUMENT,
-                         "%s: window is %d, expected an odd number from 1 to %d", function, size,
-                         GSC__MAX_WINDOW);
+        return gsc__refuse(call, GSC_ERROR_INVALID_ARGUMENT,
+                           "@window is %d, expected an odd number from 1 to %d", size,
+                           GSC__MAX_WINDOW);
     }
-    GSC__TRY(gsc__check_not_negative(function, "sigma", args->sigma));
-    GSC__TRY(gsc__check_not_negative(function, "c1", args->c1));
-    GSC__TRY(gsc__check_not_negative(function, "c2", args->c2));
+    GSC__TRY(gsc__check_not_negative(call, "sigma", args->sigma));
+    GSC__TRY(gsc__check_not_negative(call, "c1", args->c1));
+    GSC__TRY(gsc__check_not_negative(call, "c2", args->c2));
     gsc__gaussian_window(size, args->sigma == 0.0f ? 1.5 : (double)args->sigma, &out->window);
     out->flags = args->flags;
     out->c1 = args->c1 == 0.0f ? GSC_REAL(0.0001) : (gsc_real)args->c1;
@@ -41,7 +40,6 @@ static gsc_status check_options(const gsc__call *call, const gsc_ssim_args *args
 }
 
 static gsc_status check_size(const gsc__call *call, const DLTensor *given, gsc__ssim *out) {
-    const char *function = call->function;
     const int32_t window = out->window.size;
     gsc__tensor image = {
         .name = "image",
@@ -54,24 +52,24 @@ static gsc_status check_size(const gsc__call *call, const DLTensor *given, gsc__
     char text[GSC__SHAPE_TEXT_SIZE];
     gsc__shape_text(shape, 4, text);
     if (shape[0] < 1 || shape[1] < 1 || shape[2] < 1 || shape[3] < 1) {
-        return gsc__fail(GSC_ERROR_SHAPE, "%s: image is %s, expected at least [1, 1, 1, 1]",
-                         function, text);
+        return gsc__refuse(call, GSC_ERROR_SHAPE, "@image is %s, expected at least [1, 1, 1, 1]",
+                           text);
     }
     if (shape[2] > GSC__MAX_SIDE || shape[3] > GSC__MAX_SIDE ||
         shape[2] * shape[3] > GSC__MAX_PIXELS) {
-        return gsc__fail(GSC_ERROR_OVERFLOW,
-                         "%s: image is %s, expected sides of at most %d and at most %lld pixels",
-                         function, text, GSC__MAX_SIDE, (long long)GSC__MAX_PIXELS);
+        return gsc__refuse(call, GSC_ERROR_OVERFLOW,
+                           "@image is %s, expected sides of at most %d and at most %lld pixels",
+                           text, GSC__MAX_SIDE, (long long)GSC__MAX_PIXELS);
     }
     if (shape[0] > GSC__MAX_PLANES || shape[1] > GSC__MAX_PLANES / shape[0]) {
-        return gsc__fail(GSC_ERROR_OVERFLOW, "%s: image is %s, expected B x C of at most %d",
-                         function, text, GSC__MAX_PLANES);
+        return gsc__refuse(call, GSC_ERROR_OVERFLOW, "@image is %s, expected B x C of at most %d",
+                           text, GSC__MAX_PLANES);
     }
     if ((out->flags & GSC_SSIM_VALID) && (shape[2] < window || shape[3] < window)) {
-        return gsc__fail(GSC_ERROR_SHAPE,
-                         "%s: image is %s, expected at least %d x %d pixels, the window of "
-                         "GSC_SSIM_VALID",
-                         function, text, window, window);
+        return gsc__refuse(call, GSC_ERROR_SHAPE,
+                           "@image is %s, expected at least %d x %d pixels, the window of "
+                           "GSC_SSIM_VALID",
+                           text, window, window);
     }
     out->batch = (int32_t)shape[0];
     out->channels = (int32_t)shape[1];
@@ -129,7 +127,7 @@ static gsc_status check_mask(const gsc__call *call, const DLTensor *mask, const 
 static gsc_status ssim_common(const gsc__call *call, const gsc_ssim_args *theirs,
                               gsc_ssim_args *args, gsc__ssim *out) {
     memset(out, 0, sizeof *out);
-    GSC__TRY(gsc__args_copy(call->function, "args", args, sizeof *args, theirs,
+    GSC__TRY(gsc__args_copy(call, "args", args, sizeof *args, theirs,
                             GSC__SIZE_THROUGH(gsc_ssim_args, grad_target)));
     GSC__TRY(check_options(call, args, out));
     GSC__TRY(check_size(call, args->image, out));
@@ -157,9 +155,9 @@ gsc_status gsc__ssim_backward_args(const gsc__call *call, const gsc_ssim_args *t
     gsc_ssim_args args;
     GSC__TRY(ssim_common(call, theirs, &args, out));
     if (!args.grad_map == !args.grad_mean) {
-        return gsc__fail(GSC_ERROR_INVALID_ARGUMENT,
-                         "%s: %s given, expected either grad_map or grad_mean", call->function,
-                         args.grad_map ? "grad_map and grad_mean are" : "neither is");
+        return gsc__refuse(call, GSC_ERROR_INVALID_ARGUMENT,
+                           "@%s given, expected either grad_map or grad_mean",
+                           args.grad_map ? "grad_map and grad_mean are" : "neither is");
     }
     const gsc__shape shape = gsc__shape4(out->batch, out->channels, out->height, out->width);
     gsc_real *grad_mean;
@@ -174,11 +172,10 @@ gsc_status gsc__ssim_backward_args(const gsc__call *call, const gsc_ssim_args *t
 
 static gsc_status check_weights(const gsc__call *call, const gsc_image_loss_args *args,
                                 gsc__image_loss *out) {
-    const char *function = call->function;
-    GSC__TRY(gsc__check_finite(function, "l1_weight", args->l1_weight));
-    GSC__TRY(gsc__check_finite(function, "l2_weight", args->l2_weight));
-    GSC__TRY(gsc__check_finite(function, "ssim_weight", args->ssim_weight));
-    GSC__TRY(gsc__check_finite(function, "grad_scale", args->grad_scale));
+    GSC__TRY(gsc__check_finite(call, "l1_weight", args->l1_weight));
+    GSC__TRY(gsc__check_finite(call, "l2_weight", args->l2_weight));
+    GSC__TRY(gsc__check_finite(call, "ssim_weight", args->ssim_weight));
+    GSC__TRY(gsc__check_finite(call, "grad_scale", args->grad_scale));
     out->l1_weight = (gsc_real)args->l1_weight;
     out->l2_weight = (gsc_real)args->l2_weight;
     out->ssim_weight = (gsc_real)args->ssim_weight;
@@ -189,7 +186,7 @@ static gsc_status check_weights(const gsc__call *call, const gsc_image_loss_args
 static gsc_status copy_loss_args(const gsc__call *call, const gsc_image_loss_args *theirs,
                                  gsc_image_loss_args *args, gsc__image_loss *out) {
     memset(out, 0, sizeof *out);
-    return gsc__args_copy(call->function, "args", args, sizeof *args, theirs,
+    return gsc__args_copy(call, "args", args, sizeof *args, theirs,
                           GSC__SIZE_THROUGH(gsc_image_loss_args, grad_image));
 }
 
@@ -256,8 +253,8 @@ gsc_status gsc__train_loss_args(const gsc__call *call, const gsc_image_loss_args
     gsc_real *gradient;
     GSC__TRY(copy_loss_args(call, theirs, &args, out));
     if (args.image) {
-        return gsc__fail(GSC_ERROR_INVALID_ARGUMENT,
-                         "%s: image is given, but it is the rasterizer's colour", call->function);
+        return gsc__refuse(call, GSC_ERROR_INVALID_ARGUMENT,
+                           "@image is given, but it is the rasterizer's colour");
     }
     GSC__TRY(loss_common(call, &args, &image, out));
     GSC__TRY(image_in(call, "target", args.target, GSC__REAL | GSC__UINT8, shape, &out->target));

@@ -5,8 +5,8 @@ static gsc_status check_points(const gsc__call *call, const char *name, const DL
     GSC__TRY(gsc__real_in(call, name, tensor, gsc__shape2(GSC__ANY(letter), 3), data));
     *count = tensor->shape[0];
     if (*count <= GSC__MAX_GAUSSIANS) return GSC_OK;
-    return gsc__fail(GSC_ERROR_OVERFLOW, "%s: %s has %lld rows, expected at most %lld",
-                     call->function, name, (long long)*count, (long long)GSC__MAX_GAUSSIANS);
+    return gsc__refuse(call, GSC_ERROR_OVERFLOW, "@%s has %lld rows, expected at most %lld", name,
+                       (long long)*count, (long long)GSC__MAX_GAUSSIANS);
 }
 
 static gsc_status check_results(const gsc__call *call, const gsc_knn_args *args, gsc__knn *out) {
@@ -23,13 +23,13 @@ static gsc_status check_results(const gsc__call *call, const gsc_knn_args *args,
 gsc_status gsc__knn_args(const gsc__call *call, const gsc_knn_args *theirs, gsc__knn *out) {
     gsc_knn_args args;
     memset(out, 0, sizeof *out);
-    GSC__TRY(gsc__args_copy(call->function, "args", &args, sizeof args, theirs,
+    GSC__TRY(gsc__args_copy(call, "args", &args, sizeof args, theirs,
                             GSC__SIZE_THROUGH(gsc_knn_args, scratch)));
-    GSC__TRY(gsc__check_flags(call->function, "flags", args.flags, 0));
+    GSC__TRY(gsc__check_flags(call, "flags", args.flags, 0));
     out->k = args.k ? args.k : 3;
     if (out->k < 1 || out->k > GSC__MAX_KNN_K) {
-        return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: k is %d, expected 1 to %d",
-                         call->function, out->k, GSC__MAX_KNN_K);
+        return gsc__refuse(call, GSC_ERROR_INVALID_ARGUMENT, "@k is %d, expected 1 to %d", out->k,
+                           GSC__MAX_KNN_K);
     }
     GSC__TRY(gsc__require(call, "points", args.points));
     GSC__TRY(check_points(call, "points", args.points, 'N', &out->points, &out->points_count));

@@ -10,64 +10,60 @@
 /* ------------------------------------------------------------------- scalars */
 
 static gsc_status check_size(const gsc__call *call, const gsc_raster_args *args) {
-    const char *function = call->function;
     const int32_t max_side = call->context->backend->max_side;
     if (args->width < 1 || args->height < 1) {
-        return gsc__fail(GSC_ERROR_INVALID_ARGUMENT,
-                         "%s: width x height is %d x %d, expected at least 1 x 1", function,
-                         args->width, args->height);
+        return gsc__refuse(call, GSC_ERROR_INVALID_ARGUMENT,
+                           "@width x height is %d x %d, expected at least 1 x 1", args->width,
+                           args->height);
     }
     if (args->width > max_side || args->height > max_side) {
-        return gsc__fail(GSC_ERROR_OVERFLOW,
-                         "%s: width x height is %d x %d, expected sides of at most %d", function,
-                         args->width, args->height, max_side);
+        return gsc__refuse(call, GSC_ERROR_OVERFLOW,
+                           "@width x height is %d x %d, expected sides of at most %d", args->width,
+                           args->height, max_side);
     }
     if ((int64_t)args->width * args->height > GSC__MAX_PIXELS) {
-        return gsc__fail(GSC_ERROR_OVERFLOW,
-                         "%s: width x height is %d x %d, expected at most %lld pixels", function,
-                         args->width, args->height, (long long)GSC__MAX_PIXELS);
+        return gsc__refuse(call, GSC_ERROR_OVERFLOW,
+                           "@width x height is %d x %d, expected at most %lld pixels", args->width,
+                           args->height, (long long)GSC__MAX_PIXELS);
     }
     return GSC_OK;
 }
 
 static gsc_status check_planes(const gsc__call *call, const gsc_raster_args *args,
                                gsc__raster *out) {
-    const char *function = call->function;
-    GSC__TRY(gsc__check_not_negative(function, "near_plane", args->near_plane));
-    GSC__TRY(gsc__check_not_negative(function, "far_plane", args->far_plane));
+    GSC__TRY(gsc__check_not_negative(call, "near_plane", args->near_plane));
+    GSC__TRY(gsc__check_not_negative(call, "far_plane", args->far_plane));
     out->near_plane = args->near_plane == 0.0f ? GSC_REAL(0.2) : (gsc_real)args->near_plane;
     out->far_plane = args->far_plane == 0.0f ? (gsc_real)INFINITY : (gsc_real)args->far_plane;
     if (out->far_plane > out->near_plane) return GSC_OK;
-    return gsc__fail(GSC_ERROR_INVALID_ARGUMENT,
-                     "%s: far_plane is %g, expected more than near_plane %g", function,
-                     (double)out->far_plane, (double)out->near_plane);
+    return gsc__refuse(call, GSC_ERROR_INVALID_ARGUMENT,
+                       "@far_plane is %g, expected more than near_plane %g", (double)out->far_plane,
+                       (double)out->near_plane);
 }
 
 static gsc_status check_tangents(const gsc__call *call, const gsc_raster_args *args,
                                  gsc__raster *out) {
-    const char *function = call->function;
-    GSC__TRY(gsc__check_finite(function, "tan_fovx", args->tan_fovx));
-    GSC__TRY(gsc__check_finite(function, "tan_fovy", args->tan_fovy));
+    GSC__TRY(gsc__check_finite(call, "tan_fovx", args->tan_fovx));
+    GSC__TRY(gsc__check_finite(call, "tan_fovy", args->tan_fovy));
     out->tan_fovx = (gsc_real)args->tan_fovx;
     out->tan_fovy = (gsc_real)args->tan_fovy;
     if (!args->projection || (args->tan_fovx > 0.0f && args->tan_fovy > 0.0f)) return GSC_OK;
-    return gsc__fail(GSC_ERROR_INVALID_ARGUMENT,
-                     "%s: tan_fovx and tan_fovy are %g and %g, expected more than 0 with "
-                     "projection",
-                     function, (double)args->tan_fovx, (double)args->tan_fovy);
+    return gsc__refuse(call, GSC_ERROR_INVALID_ARGUMENT,
+                       "@tan_fovx and @tan_fovy are %g and %g, expected more than 0 with "
+                       "projection",
+                       (double)args->tan_fovx, (double)args->tan_fovy);
 }
 
 static gsc_status check_scalars(const gsc__call *call, const gsc_raster_args *args,
                                 gsc__raster *out) {
-    const char *function = call->function;
-    GSC__TRY(gsc__check_flags(function, "flags", args->flags, KNOWN_FLAGS));
+    GSC__TRY(gsc__check_flags(call, "flags", args->flags, KNOWN_FLAGS));
     GSC__TRY(check_size(call, args));
-    GSC__TRY(gsc__check_not_negative(function, "scale_modifier", args->scale_modifier));
+    GSC__TRY(gsc__check_not_negative(call, "scale_modifier", args->scale_modifier));
     GSC__TRY(check_tangents(call, args, out));
     GSC__TRY(check_planes(call, args, out));
-    GSC__TRY(gsc__check_not_negative(function, "radius_clip", args->radius_clip));
-    GSC__TRY(gsc__check_finite(function, "blur", args->blur));
-    GSC__TRY(gsc__check_finite(function, "median_default", args->median_default));
+    GSC__TRY(gsc__check_not_negative(call, "radius_clip", args->radius_clip));
+    GSC__TRY(gsc__check_finite(call, "blur", args->blur));
+    GSC__TRY(gsc__check_finite(call, "median_default", args->median_default));
     out->flags = args->flags;
     out->width = args->width;
     out->height = args->height;
@@ -103,9 +99,9 @@ static gsc_status check_matrices(const gsc__call *call, const gsc_raster_args *a
     *by_rows = *by_rows != transposed;
     if (apart && (dense || transposed)) return GSC_OK;
     char text[GSC__SHAPE_TEXT_SIZE];
-    return gsc__fail(GSC_ERROR_LAYOUT,
-                     "%s: %s has strides %s, expected dense matrices, by rows or by columns",
-                     call->function, tensor->name, gsc__shape_text(strides, given->ndim, text));
+    return gsc__refuse(call, GSC_ERROR_LAYOUT,
+                       "@%s has strides %s, expected dense matrices, by rows or by columns",
+                       tensor->name, gsc__shape_text(strides, given->ndim, text));
 }
 
 /* Says how many cameras there are. */
@@ -119,12 +115,11 @@ static gsc_status check_view(const gsc__call *call, const gsc_raster_args *args,
     out->host_view = is_on_host(args->view);
     const int64_t cameras = args->view->ndim == 3 ? args->view->shape[0] : 1;
     if (cameras < 1) {
-        return gsc__fail(GSC_ERROR_SHAPE, "%s: view is [0, 4, 4], expected at least 1 camera",
-                         call->function);
+        return gsc__refuse(call, GSC_ERROR_SHAPE, "@view is [0, 4, 4], expected at least 1 camera");
     }
     if (cameras > GSC__MAX_CAMERAS) {
-        return gsc__fail(GSC_ERROR_OVERFLOW, "%s: view has %lld cameras, expected at most %d",
-                         call->function, (long long)cameras, GSC__MAX_CAMERAS);
+        return gsc__refuse(call, GSC_ERROR_OVERFLOW, "@view has %lld cameras, expected at most %d",
+                           (long long)cameras, GSC__MAX_CAMERAS);
     }
     out->cameras = (int32_t)cameras;
     return GSC_OK;
@@ -140,9 +135,9 @@ static gsc_status check_projection(const gsc__call *call, const gsc_raster_args 
                               .shapes = {gsc__per_camera(gsc__shape2(out->cameras, 4))},
                               .host_too = true};
     if (!args->projection == !args->intrinsics) {
-        return gsc__fail(GSC_ERROR_INVALID_ARGUMENT,
-                         "%s: %s given, expected either projection or intrinsics", call->function,
-                         args->projection ? "projection and intrinsics are" : "neither is");
+        return gsc__refuse(call, GSC_ERROR_INVALID_ARGUMENT,
+                           "@%s given, expected either projection or intrinsics",
+                           args->projection ? "projection and intrinsics are" : "neither is");
     }
     GSC__TRY(check_matrices(call, args, &projection, &out->projection_by_rows));
     GSC__TRY(gsc__tensor_check(call, &intrinsics));
@@ -192,8 +187,8 @@ static gsc_status check_means(const gsc__call *call, const DLTensor *means, gsc_
     GSC__TRY(gsc__real_in(call, "means", means, gsc__shape2(GSC__ANY('N'), 3), &out->means));
     out->gaussians = means->shape[0];
     if (out->gaussians <= GSC__MAX_GAUSSIANS) return GSC_OK;
-    return gsc__fail(GSC_ERROR_OVERFLOW, "%s: means has %lld Gaussians, expected at most %lld",
-                     call->function, (long long)out->gaussians, (long long)GSC__MAX_GAUSSIANS);
+    return gsc__refuse(call, GSC_ERROR_OVERFLOW, "@means has %lld Gaussians, expected at most %lld",
+                       (long long)out->gaussians, (long long)GSC__MAX_GAUSSIANS);
 }
 
 static gsc_status check_geometry(const gsc__call *call, const gsc_raster_args *args,
@@ -207,15 +202,14 @@ static gsc_status check_geometry(const gsc__call *call, const gsc_raster_args *a
     GSC__TRY(gsc__tensor_check(call, &opacities));
     out->opacities = opacities.data;
     if (args->covariances && (args->scales || args->rotations)) {
-        return gsc__fail(GSC_ERROR_INVALID_ARGUMENT,
-                         "%s: covariances and %s are given, expected either covariances or scales "
-                         "and rotations",
-                         call->function, args->scales ? "scales" : "rotations");
+        return gsc__refuse(call, GSC_ERROR_INVALID_ARGUMENT,
+                           "@covariances and @%s are given, expected either covariances or scales "
+                           "and rotations",
+                           args->scales ? "scales" : "rotations");
     }
     if (args->covariances && (args->flags & GSC_RASTER_LOG_SCALES)) {
-        return gsc__fail(GSC_ERROR_INVALID_ARGUMENT,
-                         "%s: flags has GSC_RASTER_LOG_SCALES, but covariances are given",
-                         call->function);
+        return gsc__refuse(call, GSC_ERROR_INVALID_ARGUMENT,
+                           "@flags has GSC_RASTER_LOG_SCALES, but covariances are given");
     }
     if (!args->covariances) {
         GSC__TRY(gsc__require(call, args->rotations ? "scales" : "scales (or covariances)",
@@ -232,8 +226,8 @@ static gsc_status check_harmonics(const gsc__call *call, const gsc_raster_args *
                                   gsc__raster *out) {
     const int64_t n = out->gaussians;
     if (args->sh_degree < 0 || args->sh_degree > GSC__MAX_SH_DEGREE) {
-        return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: sh_degree is %d, expected 0 to %d",
-                         call->function, args->sh_degree, GSC__MAX_SH_DEGREE);
+        return gsc__refuse(call, GSC_ERROR_INVALID_ARGUMENT, "@sh_degree is %d, expected 0 to %d",
+                           args->sh_degree, GSC__MAX_SH_DEGREE);
     }
     GSC__TRY(gsc__real_in(call, "sh_dc", args->sh_dc, gsc__shape3(n, 1, 3), &out->sh_dc));
     GSC__TRY(gsc__real_in(call, "sh", args->sh, gsc__shape3(n, GSC__ANY('K'), 3), &out->sh));
@@ -243,16 +237,16 @@ static gsc_status check_harmonics(const gsc__call *call, const gsc_raster_args *
     int64_t needed = (int64_t)(args->sh_degree + 1) * (args->sh_degree + 1) - (args->sh_dc != NULL);
     if (out->sh_coefficients >= needed) return GSC_OK;
     if (!args->sh) {
-        return gsc__fail(GSC_ERROR_INVALID_ARGUMENT,
-                         "%s: sh_degree is %d with sh_dc alone, expected 0 or sh too",
-                         call->function, args->sh_degree);
+        return gsc__refuse(call, GSC_ERROR_INVALID_ARGUMENT,
+                           "@sh_degree is %d with sh_dc alone, expected 0 or sh too",
+                           args->sh_degree);
     }
     char given[GSC__SHAPE_TEXT_SIZE];
-    return gsc__fail(GSC_ERROR_SHAPE,
-                     "%s: sh is %s, expected [%lld, K, 3] with K at least %lld "
-                     "for degree %d%s",
-                     call->function, gsc__shape_text(args->sh->shape, 3, given), (long long)n,
-                     (long long)needed, args->sh_degree, args->sh_dc ? " beside sh_dc" : "");
+    return gsc__refuse(call, GSC_ERROR_SHAPE,
+                       "@sh is %s, expected [%lld, K, 3] with K at least %lld "
+                       "for degree %d%s",
+                       gsc__shape_text(args->sh->shape, 3, given), (long long)n, (long long)needed,
+                       args->sh_degree, args->sh_dc ? " beside sh_dc" : "");
 }
 
 /* [N, channels] or [C, N, channels] */
@@ -266,12 +260,12 @@ static gsc_status check_colors(const gsc__call *call, const DLTensor *given, gsc
     GSC__TRY(gsc__tensor_check(call, &colors));
     const int64_t channels = given->shape[colors.which + 1];
     if (channels < 1) {
-        return gsc__fail(GSC_ERROR_SHAPE, "%s: colors has 0 channels, expected 1 to %d",
-                         call->function, GSC__MAX_CHANNELS);
+        return gsc__refuse(call, GSC_ERROR_SHAPE, "@colors has 0 channels, expected 1 to %d",
+                           GSC__MAX_CHANNELS);
     }
     if (channels > GSC__MAX_CHANNELS) {
-        return gsc__fail(GSC_ERROR_OVERFLOW, "%s: colors has %lld channels, expected 1 to %d",
-                         call->function, (long long)channels, GSC__MAX_CHANNELS);
+        return gsc__refuse(call, GSC_ERROR_OVERFLOW, "@colors has %lld channels, expected 1 to %d",
+                           (long long)channels, GSC__MAX_CHANNELS);
     }
     out->colors = colors.data;
     out->channels = (int32_t)channels;
@@ -282,9 +276,9 @@ static gsc_status check_colors(const gsc__call *call, const DLTensor *given, gsc
 static gsc_status check_appearance(const gsc__call *call, const gsc_raster_args *args,
                                    gsc__raster *out) {
     if (args->colors && (args->sh || args->sh_dc)) {
-        return gsc__fail(GSC_ERROR_INVALID_ARGUMENT,
-                         "%s: colors and %s are given, expected either colors or sh",
-                         call->function, args->sh ? "sh" : "sh_dc");
+        return gsc__refuse(call, GSC_ERROR_INVALID_ARGUMENT,
+                           "@colors and @%s are given, expected either colors or sh",
+                           args->sh ? "sh" : "sh_dc");
     }
     if (args->colors) return check_colors(call, args->colors, out);
     if (args->sh || args->sh_dc) return check_harmonics(call, args, out);
@@ -295,7 +289,7 @@ static gsc_status check_appearance(const gsc__call *call, const gsc_raster_args 
 
 static gsc_status copy_args(const gsc__call *call, const gsc_raster_args *theirs,
                             gsc_raster_args *ours) {
-    return gsc__args_copy(call->function, "args", ours, sizeof *ours, theirs,
+    return gsc__args_copy(call, "args", ours, sizeof *ours, theirs,
                           GSC__SIZE_THROUGH(gsc_raster_args, sh_dc));
 }
 
@@ -321,7 +315,7 @@ gsc_status gsc__visible_args(const gsc__call *call, const gsc_raster_args *their
     gsc_raster_args args;
     memset(out, 0, sizeof *out);
     GSC__TRY(copy_args(call, theirs, &args));
-    GSC__TRY(gsc__check_flags(call->function, "flags", args.flags, KNOWN_FLAGS));
+    GSC__TRY(gsc__check_flags(call, "flags", args.flags, KNOWN_FLAGS));
     GSC__TRY(check_planes(call, &args, out));
     GSC__TRY(check_view(call, &args, out));
     GSC__TRY(check_means(call, args.means, out));

@@ -7,7 +7,7 @@ gsc_status gsc__raster_buffers_args(const gsc__call *call, const gsc_raster_buff
     gsc_raster_buffers buffers;
     memset(out, 0, sizeof *out);
     if (!needs) needs = &nothing;
-    GSC__TRY(gsc__args_copy(call->function, "buffers", &buffers, sizeof buffers, theirs,
+    GSC__TRY(gsc__args_copy(call, "buffers", &buffers, sizeof buffers, theirs,
                             GSC__SIZE_THROUGH(gsc_raster_buffers, scratch)));
     if (required) GSC__TRY(gsc__require(call, "state", buffers.state));
     GSC__TRY(gsc__tensor_bytes(call, "state", buffers.state, needs->state, &out->state,
@@ -25,15 +25,16 @@ gsc_status gsc__raster_buffers_args(const gsc__call *call, const gsc_raster_buff
 
 gsc_status gsc__raster_info_args(const gsc__call *call, const gsc_raster_info *theirs,
                                  gsc_raster_info *out) {
-    GSC__TRY(gsc__args_copy(call->function, "info", out, sizeof *out, theirs,
+    GSC__TRY(gsc__args_copy(call, "info", out, sizeof *out, theirs,
                             GSC__SIZE_THROUGH(gsc_raster_info, visible)));
     out->struct_size = sizeof *out;
     if (out->visible < 0 || out->visible > GSC__MAX_GAUSSIANS)
-        return gsc__fail(out->visible < 0 ? GSC_ERROR_INVALID_ARGUMENT : GSC_ERROR_OVERFLOW,
-                         "%s: info has %lld visible, expected 0 to %lld", call->function,
-                         (long long)out->visible, (long long)GSC__MAX_GAUSSIANS);
+        return gsc__refuse(call, out->visible < 0 ? GSC_ERROR_INVALID_ARGUMENT : GSC_ERROR_OVERFLOW,
+                           "@info has %lld visible, expected 0 to %lld", (long long)out->visible,
+                           (long long)GSC__MAX_GAUSSIANS);
     if (out->intersections >= 0 && out->intersections <= GSC__MAX_INTERSECTIONS) return GSC_OK;
-    return gsc__fail(out->intersections < 0 ? GSC_ERROR_INVALID_ARGUMENT : GSC_ERROR_OVERFLOW,
-                     "%s: info has %lld intersections, expected 0 to %lld", call->function,
-                     (long long)out->intersections, (long long)GSC__MAX_INTERSECTIONS);
+    return gsc__refuse(call,
+                       out->intersections < 0 ? GSC_ERROR_INVALID_ARGUMENT : GSC_ERROR_OVERFLOW,
+                       "@info has %lld intersections, expected 0 to %lld",
+                       (long long)out->intersections, (long long)GSC__MAX_INTERSECTIONS);
 }

@@ -19,8 +19,8 @@ static gsc_status check_wanted(const gsc__call *call, const gsc__raster *raster,
     };
     for (size_t i = 0; i < sizeof list / sizeof list[0]; ++i) {
         if (!list[i].grad || list[i].input) continue;
-        return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: grads.%s is wanted, but %s is not given",
-                         call->function, list[i].name, list[i].name);
+        return gsc__refuse(call, GSC_ERROR_INVALID_ARGUMENT,
+                           "grads.%s is wanted, but %s is not given", list[i].name, list[i].name);
     }
     return GSC_OK;
 }
@@ -73,11 +73,10 @@ gsc_status gsc__raster_grads_args(const gsc__call *call, const gsc__raster *rast
     gsc_raster_grads grads;
     memset(out, 0, sizeof *out);
     if (raster->flags & GSC_RASTER_FORWARD_ONLY)
-        return gsc__fail(GSC_ERROR_INVALID_ARGUMENT,
-                         "%s: flags have GSC_RASTER_FORWARD_ONLY, with which forward keeps nothing "
-                         "for this call",
-                         call->function);
-    GSC__TRY(gsc__args_copy(call->function, "grads", &grads, sizeof grads, theirs,
+        return gsc__refuse(call, GSC_ERROR_INVALID_ARGUMENT,
+                           "@flags have GSC_RASTER_FORWARD_ONLY, with which forward keeps nothing "
+                           "for this call");
+    GSC__TRY(gsc__args_copy(call, "grads", &grads, sizeof grads, theirs,
                             GSC__SIZE_THROUGH(gsc_raster_grads, background)));
     GSC__TRY(check_wanted(call, raster, &grads));
     return check_grads(call, raster, &grads, out);

@@ -8,9 +8,8 @@ static gsc_status check_weighted(const gsc__call *call, const gsc__raster *raste
                            : outputs->weight_distance ? "weight_distance"
                                                       : NULL;
     if (!weighted || raster->pixel_weights) return GSC_OK;
-    return gsc__fail(GSC_ERROR_INVALID_ARGUMENT,
-                     "%s: outputs.%s is wanted, but pixel_weights is missing", call->function,
-                     weighted);
+    return gsc__refuse(call, GSC_ERROR_INVALID_ARGUMENT,
+                       "outputs.%s is wanted, but pixel_weights is missing", weighted);
 }
 
 static gsc_status check_outputs(const gsc__call *call, const gsc__raster *raster,
@@ -49,7 +48,7 @@ gsc_status gsc__raster_outputs_args(const gsc__call *call, const gsc__raster *ra
     memset(out, 0, sizeof *out);
     out->radii_axes = 1;
     if (!theirs && !color_required) return GSC_OK;
-    GSC__TRY(gsc__args_copy(call->function, "outputs", &outputs, sizeof outputs, theirs,
+    GSC__TRY(gsc__args_copy(call, "outputs", &outputs, sizeof outputs, theirs,
                             GSC__SIZE_THROUGH(gsc_raster_outputs, weight_distance)));
     if (color_required) GSC__TRY(gsc__require(call, "outputs.color", outputs.color));
     GSC__TRY(check_weighted(call, raster, &outputs));

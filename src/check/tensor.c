@@ -59,7 +59,7 @@ static const char *dtypes_text(uint32_t dtypes, char text[64]) {
 
 gsc_status gsc__require(const gsc__call *call, const char *name, const DLTensor *tensor) {
     if (tensor) return GSC_OK;
-    return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: %s is missing", call->function, name);
+    return gsc__refuse(call, GSC_ERROR_INVALID_ARGUMENT, "@%s is missing", name);
 }
 
 static gsc_status check_dtype(const gsc__call *call, const char *name, const DLTensor *tensor,
@@ -71,36 +71,37 @@ static gsc_status check_dtype(const gsc__call *call, const char *name, const DLT
         }
     }
     char given[32], expected[64];
-    return gsc__fail(GSC_ERROR_DTYPE, "%s: %s is %s, expected %s", call->function, name,
-                     dtype_text(tensor->dtype, given), dtypes_text(dtypes, expected));
+    return gsc__refuse(call, GSC_ERROR_DTYPE, "@%s is %s, expected %s", name,
+                       dtype_text(tensor->dtype, given), dtypes_text(dtypes, expected));
 }
 
 static gsc_status check_device(const gsc__call *call, const char *name, const DLTensor *tensor) {
     const DLDevice device = call->context->device;
     if (gsc__device_can_use(device, tensor->device)) return GSC_OK;
     char given[GSC__DEVICE_NAME_SIZE], expected[GSC__DEVICE_NAME_SIZE];
-    return gsc__fail(GSC_ERROR_DEVICE, "%s: %s is on %s, expected %s", call->function, name,
-                     gsc__device_name(tensor->device, given), gsc__device_name(device, expected));
+    return gsc__refuse(call, GSC_ERROR_DEVICE, "@%s is on %s, expected %s", name,
+                       gsc__device_name(tensor->device, given), gsc__device_name(device, expected));
 }
 
 /* A view that can be read at all: the dimensions that it promises are there. */
 static gsc_status check_view(const gsc__call *call, const char *name, const DLTensor *tensor) {
     if (tensor->ndim < 0) {
-        return gsc__fail(GSC_ERROR_SHAPE, "%s: %s has %d dimensions, expected 0 or more",
-                         call->function, name, tensor->ndim);
+        return gsc__refuse(call, GSC_ERROR_SHAPE, "@%s has %d dimensions, expected 0 or more", name,
+                           tensor->ndim);
     }
     if (tensor->ndim > MOST_DIMS) {
-        return gsc__fail(GSC_ERROR_SHAPE, "%s: %s has %d dimensions, expected at most %d",
-                         call->function, name, tensor->ndim, MOST_DIMS);
+        return gsc__refuse(call, GSC_ERROR_SHAPE, "@%s has %d dimensions, expected at most %d",
+                           name, tensor->ndim, MOST_DIMS);
     }
     if (tensor->ndim > 0 && !tensor->shape) {
-        return gsc__fail(GSC_ERROR_SHAPE, "%s: shape of %s is NULL, expected %d sizes",
-                         call->function, name, tensor->ndim);
+        return gsc__refuse(call, GSC_ERROR_SHAPE, "shape of @%s is NULL, expected %d sizes", name,
+                           tensor->ndim);
     }
     for (int32_t i = 0; i < tensor->ndim; ++i) {
         if (tensor->shape[i] < 0) {
-            return gsc__fail(GSC_ERROR_SHAPE, "%s: dimension %d of %s is %lld, expected 0 or more",
-                             call->function, i, name, (long long)tensor->shape[i]);
+            return gsc__refuse(call, GSC_ERROR_SHAPE,
+                               "dimension %d of @%s is %lld, expected 0 or more", i, name,
+                               (long long)tensor->shape[i]);
         }
     }
     return GSC_OK;
@@ -114,9 +115,9 @@ static gsc_status check_shape(const gsc__call *call, gsc__tensor *tensor) {
         if (gsc__shape_fits(given, &tensor->shapes[i])) return GSC_OK;
     }
     char is[GSC__SHAPE_TEXT_SIZE], expected[2 * GSC__SHAPE_TEXT_SIZE];
-    return gsc__fail(GSC_ERROR_SHAPE, "%s: %s is %s, expected %s", call->function, tensor->name,
-                     gsc__shape_text(given->shape, given->ndim, is),
-                     gsc__shapes_text(tensor->shapes, choices, expected));
+    return gsc__refuse(call, GSC_ERROR_SHAPE, "@%s is %s, expected %s", tensor->name,
+                       gsc__shape_text(given->shape, given->ndim, is),
+                       gsc__shapes_text(tensor->shapes, choices, expected));
 }
 
 /* Bytes from the first element to the end of the last one in memory order, for strides of
@@ -131,15 +132,15 @@ static gsc_status check_extent(const gsc__call *call, const char *name, const DL
         uint64_t stride = strides[i] < 0 ? (uint64_t)(-(strides[i] + 1)) + 1 : (uint64_t)strides[i];
         if (steps == 0 || stride == 0) continue;
         if (stride > limit / item / steps || steps * stride * item > limit - bytes) {
-            return gsc__fail(GSC_ERROR_OVERFLOW, "%s: %s spans more than %lld bytes",
-                             call->function, name, (long long)limit);
+            return gsc__refuse(call, GSC_ERROR_OVERFLOW, "@%s spans more than %lld bytes", name,
+                               (long long)limit);
         }
         bytes += steps * stride * item;
     }
     if (tensor->byte_offset > limit - bytes) {
-        return gsc__fail(GSC_ERROR_OVERFLOW, "%s: byte_offset of %s is %llu, expected at most %llu",
-                         call->function, name, (unsigned long long)tensor->byte_offset,
-                         (unsigned long long)(limit - bytes));
+        return gsc__refuse(
+            call, GSC_ERROR_OVERFLOW, "byte_offset of @%s is %llu, expected at most %llu", name,
+            (unsigned long long)tensor->byte_offset, (unsigned long long)(limit - bytes));
     }
     return GSC_OK;
 }
@@ -148,8 +149,7 @@ static gsc_status first_element(const gsc__call *call, const char *name, const D
                                 void **data) {
     if (!tensor->data) {
         if (!call->shapes_only) {
-            return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: data of %s is NULL", call->function,
-                             name);
+            return gsc__refuse(call, GSC_ERROR_INVALID_ARGUMENT, "data of @%s is NULL", name);
         }
         *data = (void *)(uintptr_t)empty_data;
         return GSC_OK;
@@ -157,8 +157,9 @@ static gsc_status first_element(const gsc__call *call, const char *name, const D
     uintptr_t address = (uintptr_t)tensor->data + (uintptr_t)tensor->byte_offset;
     unsigned item = tensor->dtype.bits / 8u;
     if (address % item != 0) {
-        return gsc__fail(GSC_ERROR_LAYOUT, "%s: data of %s is at 0x%llx, expected a multiple of %u",
-                         call->function, name, (unsigned long long)address, item);
+        return gsc__refuse(call, GSC_ERROR_LAYOUT,
+                           "data of @%s is at 0x%llx, expected a multiple of %u", name,
+                           (unsigned long long)address, item);
     }
     *data = (char *)tensor->data + tensor->byte_offset;
     return GSC_OK;
@@ -184,10 +185,9 @@ static gsc_status check_dense(const gsc__call *call, const char *name, const DLT
     if (!tensor->strides) return GSC_OK;
     for (int32_t i = 0; i < tensor->ndim; ++i) {
         if (tensor->shape[i] == 1 || tensor->strides[i] == dense[i]) continue;
-        return gsc__fail(GSC_ERROR_LAYOUT,
-                         "%s: %s has stride %lld in dimension %d, expected %lld (dense row-major)",
-                         call->function, name, (long long)tensor->strides[i], i,
-                         (long long)dense[i]);
+        return gsc__refuse(call, GSC_ERROR_LAYOUT,
+                           "@%s has stride %lld in dimension %d, expected %lld (dense row-major)",
+                           name, (long long)tensor->strides[i], i, (long long)dense[i]);
     }
     return GSC_OK;
 }
@@ -196,10 +196,10 @@ static gsc_status check_no_overlap(const gsc__call *call, const char *name, cons
                                    const int64_t *strides) {
     for (int32_t i = 0; i < tensor->ndim; ++i) {
         if (tensor->shape[i] == 1 || strides[i] != 0) continue;
-        return gsc__fail(GSC_ERROR_LAYOUT,
-                         "%s: %s has stride 0 in dimension %d of size %lld, expected an output "
-                         "of separate elements",
-                         call->function, name, i, (long long)tensor->shape[i]);
+        return gsc__refuse(call, GSC_ERROR_LAYOUT,
+                           "@%s has stride 0 in dimension %d of size %lld, expected an output "
+                           "of separate elements",
+                           name, i, (long long)tensor->shape[i]);
     }
     return GSC_OK;
 }
@@ -290,11 +290,11 @@ gsc_status gsc__tensor_bytes(const gsc__call *call, const char *name, const DLTe
     if (!given) return GSC_OK;
     *bytes = (size_t)given->shape[0];
     if ((uintptr_t)*data % GSC__BUFFER_ALIGNMENT != 0 && *bytes > 0) {
-        return gsc__fail(GSC_ERROR_LAYOUT, "%s: data of %s is at 0x%llx, expected a multiple of %d",
-                         call->function, name, (unsigned long long)(uintptr_t)*data,
-                         GSC__BUFFER_ALIGNMENT);
+        return gsc__refuse(call, GSC_ERROR_LAYOUT,
+                           "data of @%s is at 0x%llx, expected a multiple of %d", name,
+                           (unsigned long long)(uintptr_t)*data, GSC__BUFFER_ALIGNMENT);
     }
     if (*bytes >= needed) return GSC_OK;
-    return gsc__fail(GSC_ERROR_BUFFER_TOO_SMALL, "%s: %s has %zu bytes, expected at least %zu",
-                     call->function, name, *bytes, needed);
+    return gsc__refuse(call, GSC_ERROR_BUFFER_TOO_SMALL, "@%s has %zu bytes, expected at least %zu",
+                       name, *bytes, needed);
 }

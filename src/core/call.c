@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 
 gsc_status gsc__call_begin(gsc__call *call, const char *function, gsc_context *context,
                            void *stream) {
@@ -19,14 +20,24 @@ gsc_status gsc__call_begin(gsc__call *call, const char *function, gsc_context *c
 
 /* --------------------------------------------------------------- descriptors */
 
-static gsc_status check_size(const char *function, const char *what, size_t size, size_t minimum) {
+enum { NAME_SIZE = 64 };
+
+/* The path of a descriptor without the dot behind it, or `what`. */
+static const char *name_of(const gsc__call *call, const char *what, char name[NAME_SIZE]) {
+    if (!call->path) return what;
+    snprintf(name, NAME_SIZE, "%.*s", (int)strlen(call->path) - 1, call->path);
+    return name;
+}
+
+static gsc_status check_size(const gsc__call *call, const char *what, size_t size, size_t minimum) {
+    char name[NAME_SIZE];
     if (size < minimum) {
-        return gsc__fail(GSC_ERROR_ABI, "%s: struct_size of %s is %zu, expected at least %zu",
-                         function, what, size, minimum);
+        return gsc__refuse(call, GSC_ERROR_ABI, "struct_size of %s is %zu, expected at least %zu",
+                           name_of(call, what, name), size, minimum);
     }
     if (size > GSC__MAX_STRUCT_SIZE) {
-        return gsc__fail(GSC_ERROR_ABI, "%s: struct_size of %s is %zu, expected at most %d",
-                         function, what, size, GSC__MAX_STRUCT_SIZE);
+        return gsc__refuse(call, GSC_ERROR_ABI, "struct_size of %s is %zu, expected at most %d",
+                           name_of(call, what, name), size, GSC__MAX_STRUCT_SIZE);
     }
     return GSC_OK;
 }
@@ -37,27 +48,29 @@ static size_t read_size(const void *theirs) {
     return size;
 }
 
-gsc_status gsc__args_copy(const char *function, const char *what, void *ours, size_t ours_size,
+gsc_status gsc__args_copy(const gsc__call *call, const char *what, void *ours, size_t ours_size,
                           const void *theirs, size_t minimum) {
+    char name[NAME_SIZE];
     if (!theirs) {
-        return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: %s is NULL", function, what);
+        return gsc__refuse(call, GSC_ERROR_INVALID_ARGUMENT, "%s is NULL",
+                           name_of(call, what, name));
     }
-    return gsc__args_copy_sized(function, what, ours, ours_size, theirs, read_size(theirs),
-                                minimum);
+    return gsc__args_copy_sized(call, what, ours, ours_size, theirs, read_size(theirs), minimum);
 }
 
 /* The rule of Linux's extensible system calls: a newer caller is served as long as it
  * uses nothing that this library does not know. */
-gsc_status gsc__args_copy_sized(const char *function, const char *what, void *ours,
+gsc_status gsc__args_copy_sized(const gsc__call *call, const char *what, void *ours,
                                 size_t ours_size, const void *theirs, size_t theirs_size,
                                 size_t minimum) {
-    GSC__TRY(check_size(function, what, theirs_size, minimum));
+    GSC__TRY(check_size(call, what, theirs_size, minimum));
     const unsigned char *bytes = theirs;
     for (size_t i = ours_size; i < theirs_size; ++i) {
         if (bytes[i]) {
-            return gsc__fail(GSC_ERROR_ABI,
-                             "%s: byte %zu of %s is set, this library knows %zu bytes of it",
-                             function, i, what, ours_size);
+            char name[NAME_SIZE];
+            return gsc__refuse(call, GSC_ERROR_ABI,
+                               "byte %zu of %s is set, this library knows %zu bytes of it", i,
+                               name_of(call, what, name), ours_size);
         }
     }
     memset(ours, 0, ours_size);
@@ -72,30 +85,32 @@ void gsc__args_return(void *theirs, const void *ours, size_t ours_size) {
     memset((char *)theirs + known, 0, size - known);
 }
 
-gsc_status gsc__args_check_result(const char *function, const char *what, const void *theirs,
+gsc_status gsc__args_check_result(const gsc__call *call, const char *what, const void *theirs,
                                   size_t minimum) {
+    char name[NAME_SIZE];
     if (!theirs) {
-        return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: %s is NULL", function, what);
+        return gsc__refuse(call, GSC_ERROR_INVALID_ARGUMENT, "%s is NULL",
+                           name_of(call, what, name));
     }
-    return check_size(function, what, read_size(theirs), minimum);
+    return check_size(call, what, read_size(theirs), minimum);
 }
 
-gsc_status gsc__check_flags(const char *function, const char *what, uint32_t flags,
+gsc_status gsc__check_flags(const gsc__call *call, const char *what, uint32_t flags,
                             uint32_t known) {
     if ((flags & ~known) == 0) return GSC_OK;
-    return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: %s is 0x%x, expected bits of 0x%x only",
-                     function, what, flags, known);
+    return gsc__refuse(call, GSC_ERROR_INVALID_ARGUMENT, "@%s is 0x%x, expected bits of 0x%x only",
+                       what, flags, known);
 }
 
-gsc_status gsc__check_finite(const char *function, const char *what, float value) {
+gsc_status gsc__check_finite(const gsc__call *call, const char *what, float value) {
     if (isfinite(value)) return GSC_OK;
-    return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: %s is %g, expected a finite number", function,
-                     what, (double)value);
+    return gsc__refuse(call, GSC_ERROR_INVALID_ARGUMENT, "@%s is %g, expected a finite number",
+                       what, (double)value);
 }
 
-gsc_status gsc__check_not_negative(const char *function, const char *what, float value) {
-    GSC__TRY(gsc__check_finite(function, what, value));
+gsc_status gsc__check_not_negative(const gsc__call *call, const char *what, float value) {
+    GSC__TRY(gsc__check_finite(call, what, value));
     if (value >= 0.0f) return GSC_OK;
-    return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: %s is %g, expected 0 or more", function, what,
-                     (double)value);
+    return gsc__refuse(call, GSC_ERROR_INVALID_ARGUMENT, "@%s is %g, expected 0 or more", what,
+                       (double)value);
 }

@@ -9,6 +9,7 @@
 
 typedef struct gsc__call {
     const char *function; /* the public one, without gsc_: messages begin with it */
+    const char *path;     /* of the descriptor being checked, such as "raster."; NULL: the call's */
     gsc_context *context;
     void *stream;     /* as the caller gave it */
     bool shapes_only; /* the call does not read the tensors' data, which may be NULL */
@@ -31,7 +32,10 @@ gsc_status gsc__call_begin(gsc__call *call, const char *function, gsc_context *c
 /* Stores the message and returns status, so that `return gsc__fail(..)` reads as
  * one thought.  Messages begin with the public function's name without gsc_. */
 gsc_status gsc__fail(gsc_status status, const char *format, ...) GSC__PRINTF(2, 3);
-/* The same for a failed driver call; status is GSC_ERROR_CUDA or what code means. */
+/* The same for an argument.  Where format has an @, the message has the call's path. */
+gsc_status gsc__refuse(const gsc__call *call, gsc_status status, const char *format, ...)
+    GSC__PRINTF(3, 4);
+/* As gsc__fail, for a failed driver call; status is GSC_ERROR_CUDA or what code means. */
 gsc_status gsc__fail_cuda(gsc_status status, int32_t code, const char *format, ...)
     GSC__PRINTF(3, 4);
 
@@ -49,12 +53,13 @@ gsc_status gsc__fail_cuda(gsc_status status, int32_t code, const char *format, .
 
 /* Copies the caller's descriptor, older or newer than ours, into ours; what an older
  * caller does not have is zero.  GSC_ERROR_ABI if it is smaller than `minimum` or has a
- * byte set that this library does not know.  `what` names it in messages. */
-gsc_status gsc__args_copy(const char *function, const char *what, void *ours, size_t ours_size,
+ * byte set that this library does not know.  `what` names it in messages,
+ * unless the call has a path. */
+gsc_status gsc__args_copy(const gsc__call *call, const char *what, void *ours, size_t ours_size,
                           const void *theirs, size_t minimum);
 
 /* The same for one element of an array, whose size is the array's stride. */
-gsc_status gsc__args_copy_sized(const char *function, const char *what, void *ours,
+gsc_status gsc__args_copy_sized(const gsc__call *call, const char *what, void *ours,
                                 size_t ours_size, const void *theirs, size_t theirs_size,
                                 size_t minimum);
 
@@ -64,15 +69,16 @@ void gsc__args_return(void *theirs, const void *ours, size_t ours_size);
 
 /* Checks the struct_size of a descriptor that is written only: its fields may hold
  * anything. */
-gsc_status gsc__args_check_result(const char *function, const char *what, const void *theirs,
+gsc_status gsc__args_check_result(const gsc__call *call, const char *what, const void *theirs,
                                   size_t minimum);
 
 /* GSC_ERROR_INVALID_ARGUMENT if flags has a bit outside `known`. */
-gsc_status gsc__check_flags(const char *function, const char *what, uint32_t flags, uint32_t known);
+gsc_status gsc__check_flags(const gsc__call *call, const char *what, uint32_t flags,
+                            uint32_t known);
 
 /* GSC_ERROR_INVALID_ARGUMENT if value is NaN or infinite. */
-gsc_status gsc__check_finite(const char *function, const char *what, float value);
+gsc_status gsc__check_finite(const gsc__call *call, const char *what, float value);
 /* The same, also if it is negative. */
-gsc_status gsc__check_not_negative(const char *function, const char *what, float value);
+gsc_status gsc__check_not_negative(const gsc__call *call, const char *what, float value);
 
 #endif

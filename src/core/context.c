@@ -6,45 +6,45 @@
 
 /* -------------------------------------------------------------------- create */
 
-static gsc_status copy_allocator(const char *function, const gsc_allocator *theirs,
+static gsc_status copy_allocator(const gsc__call *call, const gsc_allocator *theirs,
                                  gsc_allocator *ours) {
     memset(ours, 0, sizeof *ours);
     if (!theirs) return GSC_OK;
-    GSC__TRY(gsc__args_copy(function, "allocator", ours, sizeof *ours, theirs,
+    GSC__TRY(gsc__args_copy(call, "allocator", ours, sizeof *ours, theirs,
                             GSC__SIZE_THROUGH(gsc_allocator, free)));
     if (!ours->alloc != !ours->free) {
-        return gsc__fail(GSC_ERROR_INVALID_ARGUMENT,
-                         "%s: allocator has %s but no %s, expected both or neither", function,
-                         ours->alloc ? "alloc" : "free", ours->alloc ? "free" : "alloc");
+        return gsc__refuse(call, GSC_ERROR_INVALID_ARGUMENT,
+                           "allocator has %s but no %s, expected both or neither",
+                           ours->alloc ? "alloc" : "free", ours->alloc ? "free" : "alloc");
     }
     return GSC_OK;
 }
 
-static gsc_status choose_allocator(const char *function, const gsc_context_desc *desc,
+static gsc_status choose_allocator(const gsc__call *call, const gsc_context_desc *desc,
                                    gsc_context *context) {
-    GSC__TRY(copy_allocator(function, desc->allocator, &context->allocator));
+    GSC__TRY(copy_allocator(call, desc->allocator, &context->allocator));
     if (!context->managed.allocate) return GSC_OK;
     if (context->allocator.alloc)
-        return gsc__fail(GSC_ERROR_INVALID_ARGUMENT,
-                         "%s: allocator and allocate are set, expected one of them", function);
+        return gsc__refuse(call, GSC_ERROR_INVALID_ARGUMENT,
+                           "allocator and allocate are set, expected one of them");
     context->allocator = (gsc_allocator){sizeof context->allocator, &context->managed,
                                          gsc__managed_alloc, gsc__managed_free};
     return GSC_OK;
 }
 
-static gsc_status check_desc(const char *function, const gsc_context_desc *desc) {
+static gsc_status check_desc(const gsc__call *call, const gsc_context_desc *desc) {
     if (desc->abi_version >> 16 != GSC_ABI_MAJOR) {
-        return gsc__fail(GSC_ERROR_ABI, "%s: abi_version is 0x%x, expected 0x%x (major %d)",
-                         function, desc->abi_version, GSC_ABI_VERSION, GSC_ABI_MAJOR);
+        return gsc__refuse(call, GSC_ERROR_ABI, "abi_version is 0x%x, expected 0x%x (major %d)",
+                           desc->abi_version, GSC_ABI_VERSION, GSC_ABI_MAJOR);
     }
-    GSC__TRY(gsc__check_flags(function, "flags", desc->flags, GSC_CONTEXT_SYNC_CHECK));
+    GSC__TRY(gsc__check_flags(call, "flags", desc->flags, GSC_CONTEXT_SYNC_CHECK));
     if (desc->log_level < 0 || desc->log_level > GSC_LOG_DEBUG) {
-        return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: log_level is %d, expected 0 to %d",
-                         function, desc->log_level, GSC_LOG_DEBUG);
+        return gsc__refuse(call, GSC_ERROR_INVALID_ARGUMENT, "log_level is %d, expected 0 to %d",
+                           desc->log_level, GSC_LOG_DEBUG);
     }
     if (desc->cpu_threads < 0 || desc->cpu_threads > GSC__MAX_CPU_THREADS) {
-        return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: cpu_threads is %d, expected 0 to %d",
-                         function, desc->cpu_threads, GSC__MAX_CPU_THREADS);
+        return gsc__refuse(call, GSC_ERROR_INVALID_ARGUMENT, "cpu_threads is %d, expected 0 to %d",
+                           desc->cpu_threads, GSC__MAX_CPU_THREADS);
     }
     return GSC_OK;
 }
@@ -62,21 +62,21 @@ static void free_parts(gsc_context *context) {
     free(context);
 }
 
-static gsc_status create(const char *function, const gsc_context_desc *desc,
+static gsc_status create(const gsc__call *call, const gsc_context_desc *desc,
                          gsc_allocate_fn *allocate, gsc_context **context) {
     if (!context) {
-        return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: context is NULL", function);
+        return gsc__refuse(call, GSC_ERROR_INVALID_ARGUMENT, "context is NULL");
     }
     *context = NULL;
     gsc_context_desc ours;
     const gsc__backend *backend;
-    GSC__TRY(gsc__args_copy(function, "desc", &ours, sizeof ours, desc,
+    GSC__TRY(gsc__args_copy(call, "desc", &ours, sizeof ours, desc,
                             GSC__SIZE_THROUGH(gsc_context_desc, cpu_threads)));
-    GSC__TRY(check_desc(function, &ours));
-    GSC__TRY(gsc__device_backend(function, ours.device, &backend));
+    GSC__TRY(check_desc(call, &ours));
+    GSC__TRY(gsc__device_backend(call->function, ours.device, &backend));
 
     gsc_context *created = calloc(1, sizeof *created);
-    if (!created) return gsc__fail(GSC_ERROR_OUT_OF_MEMORY, "%s: out of memory", function);
+    if (!created) return gsc__refuse(call, GSC_ERROR_OUT_OF_MEMORY, "out of memory");
     created->backend = backend;
     created->device = ours.device;
     created->flags = ours.flags;
@@ -86,7 +86,7 @@ static gsc_status create(const char *function, const gsc_context_desc *desc,
     created->log_level = ours.log_level ? ours.log_level : GSC_LOG_WARNING;
     gsc__forecasts_open(&created->forecasts);
     gsc__managed_open(&created->managed, allocate);
-    gsc_status status = choose_allocator(function, &ours, created);
+    gsc_status status = choose_allocator(call, &ours, created);
     if (status == GSC_OK) status = backend->open(created);
     if (status == GSC_OK)
         *context = created;
@@ -96,12 +96,14 @@ static gsc_status create(const char *function, const gsc_context_desc *desc,
 }
 
 gsc_status gsc_context_create(const gsc_context_desc *desc, gsc_context **context) {
-    return create("context_create", desc, NULL, context);
+    const gsc__call call = {.function = "context_create"};
+    return create(&call, desc, NULL, context);
 }
 
 gsc_status gsc_context_create_managed(const gsc_context_desc *desc, gsc_allocate_fn *allocate,
                                       gsc_context **context) {
-    return create("context_create_managed", desc, allocate, context);
+    const gsc__call call = {.function = "context_create_managed"};
+    return create(&call, desc, allocate, context);
 }
 
 void gsc_context_free(gsc_context *context) {
@@ -111,12 +113,12 @@ void gsc_context_free(gsc_context *context) {
 }
 
 gsc_status gsc_context_limits(const gsc_context *context, gsc_limits *limits) {
-    static const char function[] = "context_limits";
+    const gsc__call call = {.function = "context_limits"};
     if (!context) {
-        return gsc__fail(GSC_ERROR_INVALID_ARGUMENT, "%s: context is NULL", function);
+        return gsc__refuse(&call, GSC_ERROR_INVALID_ARGUMENT, "context is NULL");
     }
-    GSC__TRY(gsc__args_check_result(function, "limits", limits,
-                                    GSC__SIZE_THROUGH(gsc_limits, max_side)));
+    GSC__TRY(
+        gsc__args_check_result(&call, "limits", limits, GSC__SIZE_THROUGH(gsc_limits, max_side)));
     const gsc_limits ours = {
         .max_gaussians = GSC__MAX_GAUSSIANS,
         .max_intersections = GSC__MAX_INTERSECTIONS,

@@ -71,6 +71,24 @@ gsc_status gsc__fail(gsc_status status, const char *format, ...) {
     return status;
 }
 
+gsc_status gsc__refuse(const gsc__call *call, gsc_status status, const char *format, ...) {
+    char text[sizeof((failure *)0)->message], whole[2 * sizeof text];
+    const char *path = call->path ? call->path : "";
+    size_t used = 0;
+    va_list args;
+    va_start(args, format);
+    if (vsnprintf(text, sizeof text, format, args) < 0) text[0] = '\0';
+    va_end(args);
+    for (const char *at = text; *at && used + strlen(path) + 1 < sizeof whole; ++at) {
+        if (*at == '@')
+            used += (size_t)snprintf(whole + used, sizeof whole - used, "%s", path);
+        else
+            whole[used++] = *at;
+    }
+    whole[used] = '\0';
+    return gsc__fail(status, "%s: %s", call->function, whole);
+}
+
 gsc_status gsc__fail_cuda(gsc_status status, int32_t code, const char *format, ...) {
     va_list args;
     va_start(args, format);

@@ -244,38 +244,38 @@ static void descriptors_are_checked(void **state) {
     info.struct_size = sizeof info;
     args.flags = 0x800;
     expect(GSC_ERROR_INVALID_ARGUMENT,
-           "train_step: raster: flags is 0x800, expected bits of 0x7ff only");
+           "train_step: raster.flags is 0x800, expected bits of 0x7ff only");
     args.flags = 0;
     loss.flags = 2;
-    expect(GSC_ERROR_INVALID_ARGUMENT, "train_step: loss: flags is 0x2, expected bits of 0x1 only");
+    expect(GSC_ERROR_INVALID_ARGUMENT, "train_step: loss.flags is 0x2, expected bits of 0x1 only");
 }
 
 static void one_camera(void **state) {
     (void)state;
     VIEW(&cameras, 2, 4, 4);
     VIEW(&intrinsics, 2, 4);
-    expect(GSC_ERROR_UNSUPPORTED, "train_step: view has 2 cameras, expected 1");
+    expect(GSC_ERROR_UNSUPPORTED, "train_step: raster.view has 2 cameras, expected 1");
 }
 
 static void loss_is_checked(void **state) {
     (void)state;
     loss.image = &color.tensor;
     expect(GSC_ERROR_INVALID_ARGUMENT,
-           "train_step: loss: image is given, but it is the rasterizer's colour");
+           "train_step: loss.image is given, but it is the rasterizer's colour");
     loss.image = NULL;
     loss.target = NULL;
-    expect(GSC_ERROR_INVALID_ARGUMENT, "train_step: loss: target is missing");
+    expect(GSC_ERROR_INVALID_ARGUMENT, "train_step: loss.target is missing");
     loss.target = &target.tensor;
     VIEW(&target, 3, 7, 4);
     expect(GSC_ERROR_SHAPE,
-           "train_step: loss: target is [3, 7, 4], expected [1, 3, 4, 7] or [3, 4, 7]");
+           "train_step: loss.target is [3, 7, 4], expected [1, 3, 4, 7] or [3, 4, 7]");
     VIEW(&target, 3, 4, 7);
     loss.mask = &mask.tensor;
     VIEW(&mask, 7, 4);
-    expect(GSC_ERROR_SHAPE, "train_step: loss: mask is [7, 4], expected [1, 4, 7] or [4, 7]");
+    expect(GSC_ERROR_SHAPE, "train_step: loss.mask is [7, 4], expected [1, 4, 7] or [4, 7]");
     loss.mask = NULL;
     loss.flags = GSC_SSIM_VALID;
-    expect(GSC_ERROR_SHAPE, "train_step: loss: image is [1, 3, 4, 7], expected at least 11 x 11 "
+    expect(GSC_ERROR_SHAPE, "train_step: loss.image is [1, 3, 4, 7], expected at least 11 x 11 "
                             "pixels, the window of GSC_SSIM_VALID");
 }
 
@@ -303,7 +303,8 @@ static void groups_are_checked(void **state) {
     expect(GSC_ERROR_INVALID_ARGUMENT, "train_step: groups[2].beta1 is 1, expected less than 1");
     groups[2].beta1 = 0;
     groups[2].reserved = 1;
-    expect(GSC_ERROR_INVALID_ARGUMENT, "train_step: reserved is 0x1, expected bits of 0x0 only");
+    expect(GSC_ERROR_INVALID_ARGUMENT,
+           "train_step: groups[2].reserved is 0x1, expected bits of 0x0 only");
     groups[2].reserved = 0;
     train.group_stride = 8;
     expect(GSC_ERROR_ABI, "train_step: struct_size of groups[0] is 8, expected at least 48");

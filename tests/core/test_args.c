@@ -4,6 +4,8 @@
 
 #include "core/call.h"
 
+static const gsc__call call = {.function = "f"};
+
 #include <math.h>
 
 /* What this library knows, and the same struct one version later and earlier. */
@@ -24,7 +26,7 @@ enum { MINIMUM = offsetof(known, third) };
 
 static gsc_status copy(known *ours, const void *theirs) {
     memset(ours, 0xab, sizeof *ours);
-    return gsc__args_copy("f", "args", ours, sizeof *ours, theirs, MINIMUM);
+    return gsc__args_copy(&call, "args", ours, sizeof *ours, theirs, MINIMUM);
 }
 
 static void same_version_is_copied(void **state) {
@@ -98,7 +100,7 @@ static void null_is_refused(void **state) {
     (void)state;
     known ours;
     expect_failure(copy(&ours, NULL), GSC_ERROR_INVALID_ARGUMENT, "f: args is NULL");
-    expect_failure(gsc__args_check_result("f", "info", NULL, MINIMUM), GSC_ERROR_INVALID_ARGUMENT,
+    expect_failure(gsc__args_check_result(&call, "info", NULL, MINIMUM), GSC_ERROR_INVALID_ARGUMENT,
                    "f: info is NULL");
 }
 
@@ -127,21 +129,21 @@ static void results_keep_the_callers_size(void **state) {
 
 static void unknown_flags_are_refused(void **state) {
     (void)state;
-    expect_ok(gsc__check_flags("f", "flags", 5, 7));
-    expect_failure(gsc__check_flags("f", "flags", 9, 7), GSC_ERROR_INVALID_ARGUMENT,
+    expect_ok(gsc__check_flags(&call, "flags", 5, 7));
+    expect_failure(gsc__check_flags(&call, "flags", 9, 7), GSC_ERROR_INVALID_ARGUMENT,
                    "f: flags is 0x9, expected bits of 0x7 only");
 }
 
 static void numbers_must_be_finite(void **state) {
     (void)state;
-    expect_ok(gsc__check_finite("f", "x", -1e30f));
-    expect_failure(gsc__check_finite("f", "x", INFINITY), GSC_ERROR_INVALID_ARGUMENT,
+    expect_ok(gsc__check_finite(&call, "x", -1e30f));
+    expect_failure(gsc__check_finite(&call, "x", INFINITY), GSC_ERROR_INVALID_ARGUMENT,
                    "f: x is inf, expected a finite number");
-    assert_int_equal(gsc__check_finite("f", "x", NAN), GSC_ERROR_INVALID_ARGUMENT);
-    expect_ok(gsc__check_not_negative("f", "x", 0.0f));
-    expect_failure(gsc__check_not_negative("f", "x", -0.5f), GSC_ERROR_INVALID_ARGUMENT,
+    assert_int_equal(gsc__check_finite(&call, "x", NAN), GSC_ERROR_INVALID_ARGUMENT);
+    expect_ok(gsc__check_not_negative(&call, "x", 0.0f));
+    expect_failure(gsc__check_not_negative(&call, "x", -0.5f), GSC_ERROR_INVALID_ARGUMENT,
                    "f: x is -0.5, expected 0 or more");
-    assert_int_equal(gsc__check_not_negative("f", "x", NAN), GSC_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(gsc__check_not_negative(&call, "x", NAN), GSC_ERROR_INVALID_ARGUMENT);
 }
 
 int main(void) {

@@ -83,7 +83,7 @@ static const struct {
 } functions[FUNCTIONS] = {
     {"rasterize", rasterize, "means is missing", "state: out of memory", "means holds a point"},
     {"rasterize_backward", rasterize_backward, "means is missing", "scratch: out of memory", NULL},
-    {"train_step", train_step, "raster: means is missing", "colour: out of memory",
+    {"train_step", train_step, "raster.means is missing", "colour: out of memory",
      "means holds a point"},
     {"raster_project", raster_project, "means is missing", "scratch: out of memory",
      "means holds a point"},
