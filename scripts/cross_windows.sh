@@ -106,8 +106,7 @@ make_python() {
         --only-binary=:all: numpy==2.1.3 pytest colorama
 }
 
-# The command's tests, without those that need a pseudo-terminal, /dev/full, a limit to the size
-# of files, symbolic links or devices.
+# The command's tests, without those of test_command_files.py and of devices.
 test_more() {
     GSPLAT_C_WINDOWS=$root/$folder run_pytest tests/windows || failed="$failed tests/windows"
 
@@ -116,11 +115,7 @@ test_more() {
     chmod +x "$scratch/gsplat-c"
     tests=tests/command/test_command
     WINEPATH=$root/$folder GSPLAT_C_COMMAND=$scratch/gsplat-c run_pytest \
-        $tests.py ${tests}_errors.py \
-        --deselect $tests.py::test_progress_bar_on_a_terminal \
-        --deselect ${tests}_errors.py::test_unwritable_output \
-        --deselect ${tests}_errors.py::test_failed_write_keeps_the_old_picture \
-        --deselect ${tests}_errors.py::test_link_and_device_outputs ||
+        $tests.py ${tests}_errors.py ||
         failed="$failed gsplat-c"
 
     # Python under Wine writes into a pipe: it takes a file for a broken handle.

@@ -1,9 +1,6 @@
 #include "bench_cases.h"
-#include "choice.h"
-#include "commands.h"
-#include "failure.h"
 #include "info.h"
-#include "repeat.h"
+#include "text.h"
 
 #include <string.h>
 
@@ -43,7 +40,7 @@ static int check_options(const command_options *options) {
                           options->operation);
     if (options->camera && strcmp(options->camera, "all") == 0)
         return fail_usage("--camera all: one camera at a time is timed");
-    return choice_check(options);
+    return view_check(options);
 }
 
 /* Times the runs of a prepared case; false after fail().  *status: the last run's. */
@@ -112,10 +109,10 @@ static bool print_device(DLDevice where) {
 
 static bool print_table(const command_options *options, const struct bench *bench,
                         const cJSON *results) {
-    printf("%s  %lld Gaussians  SH degree %d  %dx%d\n",
-           options->scene_path ? options->scene_path : "random scene",
-           (long long)bench->scene->count, (int)bench->to.args.sh_degree, (int)bench->to.args.width,
-           (int)bench->to.args.height);
+    print_line(stdout, "%s  %lld Gaussians  SH degree %d  %dx%d",
+               options->scene_path ? options->scene_path : "random scene",
+               (long long)bench->scene->count, (int)bench->to.args.sh_degree,
+               (int)bench->to.args.width, (int)bench->to.args.height);
     if (!print_device(bench->to.device.where)) return false;
     printf("%-14s %10s %10s %5s %8s\n", "operation", "median ms", "min ms", "runs", "MB");
     const cJSON *result;
@@ -186,7 +183,7 @@ int bench_command(const command_options *options) {
     gaussians scene;
     camera_list cameras;
     if (!get_scene(options, &scene)) return EXIT_RUNTIME;
-    code = choice_cameras(options, &scene, &cameras);
+    code = view_cameras(options, &scene, &cameras);
     if (code == EXIT_OK) code = bench_with(options, &scene, &cameras.items[0]);
     cameras_free(&cameras);
     gaussians_free(&scene);

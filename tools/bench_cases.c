@@ -1,6 +1,6 @@
 #include "bench_cases.h"
 
-#include "failure.h"
+#include "text.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 #include "cameras.h"
 
-#include "failure.h"
 #include "host.h"
 #include "options.h"
+#include "text.h"
 
 #include <cjson/cJSON.h>
 #include <math.h>
@@ -93,10 +93,7 @@ static bool get_name(const place *at, char **name) {
     const char *source = number;
     if (cJSON_IsString(item) && *item->valuestring) source = item->valuestring;
     *name = format_text("%s", source);
-    if (!*name) return fail("%s: out of memory", at->path);
-    for (char *c = *name; *c; c++) /* names are printed */
-        if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?';
-    return true;
+    return *name != NULL;
 }
 
 static bool read_camera(const place *at, struct camera *camera) {
@@ -152,6 +149,7 @@ void cameras_free(camera_list *cameras) {
     for (size_t i = 0; i < cameras->count; i++) {
         free(cameras->items[i].name);
         free(cameras->items[i].picture);
+        free(cameras->items[i].depth_picture);
     }
     free(cameras->items);
     memset(cameras, 0, sizeof *cameras);

@@ -6,7 +6,8 @@
 
 struct camera {
     char *name;
-    char *picture; /* path of its picture; NULL: not set */
+    char *picture;       /* path of its picture; NULL: not set */
+    char *depth_picture; /* and that of its depth */
     int32_t width, height;
     float intrinsics[4];   /* fx fy cx cy, pixels */
     double rotation[3][3]; /* its columns are the camera's x, y, z axes in the world */

@@ -1,7 +1,7 @@
 #include "device.h"
 
-#include "failure.h"
-#include "host.h"
+#include "os/system.h"
+#include "text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -48,19 +48,36 @@ void device_close(device_memory *device) {
 
 bool device_start(device_memory *device) {
     if (device->cuda) return device->cuda->start(device);
-    device->started_ms = host_clock_ms();
+    device->started_ms = gsc__clock_seconds() * 1e3;
     return true;
 }
 
 bool device_stop(device_memory *device, double *milliseconds) {
     if (device->cuda) return device->cuda->stop(device, milliseconds);
-    *milliseconds = host_clock_ms() - device->started_ms;
+    *milliseconds = gsc__clock_seconds() * 1e3 - device->started_ms;
     return true;
+}
+
+static int compare_runs(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double timing_min(timing *times) {
+    qsort(times->runs, times->count, sizeof *times->runs, compare_runs);
+    return times->runs[0];
+}
+
+double timing_median(timing *times) {
+    timing_min(times);
+    size_t middle = times->count / 2;
+    if (times->count % 2) return times->runs[middle];
+    return (times->runs[middle - 1] + times->runs[middle]) / 2;
 }
 
 static void *allocate(device_memory *device, size_t bytes) {
     void *data =
-        device->cuda ? device->cuda->alloc(device, bytes) : host_aligned_alloc(bytes, ALIGNMENT);
+        device->cuda ? device->cuda->alloc(device, bytes) : gsc__aligned_alloc(bytes, ALIGNMENT);
     if (!data) return NULL;
     device->bytes += bytes;
     if (device->bytes > device->peak) device->peak = device->bytes;
@@ -72,7 +89,7 @@ static void release(device_memory *device, void *data, size_t bytes) {
     if (device->cuda)
         device->cuda->free(device, data);
     else
-        host_aligned_free(data);
+        gsc__aligned_free(data);
     device->bytes -= bytes;
 }
 

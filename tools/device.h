@@ -3,6 +3,8 @@
 #ifndef GSPLAT_C_TOOLS_DEVICE_H
 #define GSPLAT_C_TOOLS_DEVICE_H
 
+#include "options.h"
+
 #include "gsplat_c.h"
 
 #include <stdbool.h>
@@ -38,6 +40,16 @@ gsc_allocator device_allocator(device_memory *device);
 /* The time of the work given to the stream between the two; stopping waits for it. */
 bool device_start(device_memory *device);
 bool device_stop(device_memory *device, double *milliseconds);
+
+/* Milliseconds of repeated work; a count of 0 clears them. */
+typedef struct timing {
+    double runs[MAX_RUNS];
+    size_t count;
+} timing;
+
+/* Of at least one run; they sort the runs. */
+double timing_median(timing *times);
+double timing_min(timing *times);
 
 /* A DLTensor view with its shape, and memory for it.  The view points into the struct: set it
  * up where it stays. */

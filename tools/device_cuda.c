@@ -2,7 +2,7 @@
  * starts without a driver.  The Runtime and the library both use the device's primary context,
  * and share memory, streams and events. */
 #include "device.h"
-#include "failure.h"
+#include "text.h"
 
 #include <cuda_runtime_api.h>
 

@@ -3,8 +3,7 @@
  * the subject is.  The subject is taken to be all within a few median distances of the median
  * position.  Percentiles give its box; they are weighted by opacity, as the medians are. */
 #include "cameras.h"
-
-#include "failure.h"
+#include "text.h"
 
 #include <math.h>
 #include <stdlib.h>

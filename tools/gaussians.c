@@ -1,6 +1,6 @@
 #include "gaussians.h"
 
-#include "failure.h"
+#include "text.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -29,10 +29,10 @@ static bool find_field(const ply *file, const ply_element *vertex, const char *n
             hint = " (this is a compressed scene: convert it to a standard PLY first)";
         else if (ply_property_index(vertex, "x") >= 0 && ply_property_index(vertex, "f_dc_0") < 0)
             hint = " (this looks like a point cloud, not a Gaussian scene)";
-        return fail("%s: element 'vertex' has no property '%s'%s", file->input.path, name, hint);
+        return fail("%s: element 'vertex' has no property '%s'%s", file->path, name, hint);
     }
     if (vertex->properties[*column].is_list)
-        return fail("%s: property '%s' is a list", file->input.path, name);
+        return fail("%s: property '%s' is a list", file->path, name);
     return true;
 }
 
@@ -47,7 +47,7 @@ static bool find_columns(const ply *file, const ply_element *vertex, column_map 
     if (degree > MAX_DEGREE)
         return fail("%s: element 'vertex' has %d properties f_rest_*; spherical harmonics of "
                     "degree 0 to 4 have 0, 9, 24, 45 or 72",
-                    file->input.path, count);
+                    file->path, count);
     columns->degree = degree;
     for (int i = 0; i < count; i++) {
         char name[24];
@@ -97,7 +97,7 @@ static bool is_finite_row(const gaussians *scene, int64_t n) {
 static bool read_rows(gaussians *scene, ply *file, const ply_element *vertex,
                       const column_map *columns) {
     double *values = malloc(vertex->property_count * sizeof *values);
-    if (!values) return fail("%s: out of memory", file->input.path);
+    if (!values) return fail("%s: out of memory", file->path);
     bool good = true;
     for (int64_t n = 0; good && n < scene->count; n++) {
         good = ply_read_row(file, values);

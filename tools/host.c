@@ -2,7 +2,7 @@
 
 #include "host.h"
 
-#include "failure.h"
+#include "text.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -76,49 +76,4 @@ char *host_read_text(const char *path, size_t *bytes) {
     }
     fclose(file);
     return text;
-}
-
-/* Whether the path names something that a rename must not replace, like /dev/null. */
-static bool is_special(const char *path) {
-    struct stat status;
-    return stat(path, &status) == 0 && !S_ISREG(status.st_mode);
-}
-
-static void output_release(output_file *file) {
-    free(file->path);
-    free(file->temporary);
-    memset(file, 0, sizeof *file);
-}
-
-bool output_open(output_file *file, const char *path) {
-    memset(file, 0, sizeof *file);
-    if (host_is_directory(path)) return fail("%s: is a directory", path);
-    file->path = host_real_path(path); /* a rename would replace a symbolic link itself */
-    const char *opened = file->path;
-    if (file->path && !is_special(path)) {
-        file->temporary = format_text("%s.%ld.part", file->path, host_process_id());
-        opened = file->temporary;
-    }
-    if (!opened) {
-        output_release(file);
-        return fail("%s: out of memory", path);
-    }
-    file->stream = file->temporary ? host_create_file(opened) : fopen(opened, "wb");
-    if (file->stream) return true;
-    fail("%s: cannot write: %s", path, strerror(errno));
-    output_release(file);
-    return false;
-}
-
-bool output_close(output_file *file, bool complete) {
-    bool done = complete;
-    if (fclose(file->stream) != 0 && done)
-        done = fail("%s: cannot write: %s", file->path, strerror(errno));
-    if (file->temporary) {
-        if (done && !host_replace_file(file->temporary, file->path))
-            done = fail("%s: cannot put the file in place: %s", file->path, strerror(errno));
-        if (!done) remove(file->temporary);
-    }
-    output_release(file);
-    return done;
 }

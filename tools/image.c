@@ -1,7 +1,7 @@
 #include "image.h"
 
-#include "failure.h"
-#include "host.h"
+#include "output.h"
+#include "text.h"
 
 #include <errno.h>
 #include <math.h>

@@ -1,9 +1,8 @@
 #include "info.h"
 
-#include "commands.h"
 #include "device.h"
-#include "failure.h"
 #include "gaussians.h"
+#include "text.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -155,7 +154,7 @@ static bool is_flat(const cJSON *item) {
 
 static void print_value(const cJSON *item) {
     if (cJSON_IsString(item) || cJSON_IsRaw(item)) {
-        fputs(item->valuestring, stdout);
+        print_text(stdout, item->valuestring);
     } else if (cJSON_IsArray(item)) {
         const cJSON *child;
         cJSON_ArrayForEach(child, item) {

@@ -1,7 +1,7 @@
 /* gsplat-c: renders, describes and times trained Gaussian scenes from the shell. */
-#include "commands.h"
-#include "failure.h"
 #include "host.h"
+#include "options.h"
+#include "text.h"
 
 #include "gsplat_c.h"
 
@@ -67,6 +67,6 @@ int main(int argc, char **argv) {
         fail("cannot write to standard output: %s", strerror(errno));
         code = EXIT_RUNTIME;
     }
-    if (code != EXIT_OK) fprintf(stderr, "gsplat-c: %s\n", failure_text());
+    if (code != EXIT_OK) print_line(stderr, "gsplat-c: %s", failure_text());
     return code;
 }

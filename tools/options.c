@@ -1,7 +1,7 @@
 /* getopt_long is not used: it is not in C or POSIX and prints its own messages. */
 #include "options.h"
 
-#include "failure.h"
+#include "text.h"
 
 #include <errno.h>
 #include <stddef.h>

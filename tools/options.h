@@ -28,6 +28,13 @@ typedef struct command_options {
  * scene's path; there may be one.  EXIT_OK, or EXIT_USAGE after fail_usage(). */
 int options_read(command_options *options, command_id command, int argc, char **argv);
 
+/* The commands.  Each returns EXIT_OK, or EXIT_RUNTIME or EXIT_USAGE with the reason in
+ * failure_text(). */
+int render_command(const command_options *options);
+int info_command(const command_options *options);
+int bench_command(const command_options *options);
+extern const char render_help[], info_help[], bench_help[];
+
 /* A whole number and nothing else. */
 bool read_whole_number(const char *text, int32_t low, int32_t high, int32_t *value);
 

@@ -3,11 +3,16 @@
  * memory only once.  No size from the header is used before the file's length confirms it. */
 #include "ply.h"
 
-#include "failure.h"
+#include "host.h"
+#include "text.h"
+
+#include <errno.h>
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { MIN_LINE = 256, MAX_LINE = 1 << 26, MAX_CHUNK = 1 << 18 };
 
 const char *const ply_format_names[PLY_FORMATS] = {"ascii", "binary_little_endian",
                                                    "binary_big_endian"};
@@ -19,7 +24,9 @@ const struct ply_type_info ply_types[PLY_TYPES] = {
 
 bool ply_open(ply *file, const char *path) {
     memset(file, 0, sizeof *file);
-    if (!stream_open(&file->input, path)) return false;
+    file->path = path;
+    file->file = host_open_file(path, &file->left);
+    if (!file->file) return false;
     if (ply_read_header(file)) return true;
     ply_close(file);
     return false;
@@ -33,9 +40,69 @@ void ply_close(ply *file) {
         free(element->name);
     }
     free(file->elements);
-    file->elements = NULL;
-    file->element_count = 0;
-    stream_close(&file->input);
+    free(file->buffer);
+    fclose(file->file);
+    memset(file, 0, sizeof *file);
+}
+
+static bool reserve(ply *file, size_t bytes) {
+    if (bytes <= file->capacity) return true;
+    char *larger = realloc(file->buffer, bytes);
+    if (!larger) return fail("%s: out of memory", file->path);
+    file->buffer = larger;
+    file->capacity = bytes;
+    return true;
+}
+
+static void *fail_read(const ply *file) {
+    if (ferror(file->file))
+        fail("%s: cannot read: %s", file->path, strerror(errno));
+    else
+        fail("%s: cut short: the file ends in the middle of its data", file->path);
+    return NULL;
+}
+
+const unsigned char *ply_take(ply *file, size_t bytes) {
+    if (!reserve(file, bytes)) return NULL;
+    if (fread(file->buffer, 1, bytes, file->file) != bytes) return fail_read(file);
+    file->left -= (int64_t)bytes;
+    return (const unsigned char *)file->buffer;
+}
+
+static bool skip(ply *file, int64_t bytes) {
+    if (bytes > file->left) return fail_read(file);
+    while (bytes > 0) {
+        const size_t chunk = bytes < MAX_CHUNK ? (size_t)bytes : (size_t)MAX_CHUNK;
+        if (!ply_take(file, chunk)) return false;
+        bytes -= (int64_t)chunk;
+    }
+    return true;
+}
+
+/* A line is cut at a NUL, which no line should hold. */
+char *ply_take_line(ply *file) {
+    size_t length = 0;
+    do {
+        if (length > MAX_LINE) {
+            fail("%s: line %lld is longer than %d bytes", file->path, (long long)file->line + 1,
+                 MAX_LINE);
+            return NULL;
+        }
+        if (!reserve(file, 2 * length + MIN_LINE)) return NULL;
+        if (!fgets(file->buffer + length, (int)(file->capacity - length), file->file)) break;
+        length += strlen(file->buffer + length);
+    } while (length + 1 == file->capacity && file->buffer[length - 1] != '\n');
+    if (ferror(file->file)) return fail_read(file);
+    if (length == 0 && feof(file->file)) {
+        fail("%s: cut short: the file ends after line %lld", file->path, (long long)file->line);
+        return NULL;
+    }
+    file->left -= (int64_t)length;
+    file->line++;
+    if (length > 0 && file->buffer[length - 1] == '\n') length--;
+    if (length > 0 && file->buffer[length - 1] == '\r') length--;
+    file->buffer[length] = '\0';
+    return file->buffer;
 }
 
 int ply_property_index(const ply_element *element, const char *name) {
@@ -59,13 +126,13 @@ static int64_t min_row_bytes(const ply *file, const ply_element *element) {
 }
 
 static bool check_length(const ply *file, const ply_element *element) {
-    int64_t row_bytes = min_row_bytes(file, element), left = file->input.left;
+    int64_t row_bytes = min_row_bytes(file, element), left = file->left;
     if (file->format == PLY_ASCII) left++; /* the last line may lack its end */
     if (row_bytes == 0 || element->count <= left / row_bytes) return true;
     return fail("%s: cut short: element '%s' has %lld rows of at least %lld bytes, but only %lld "
                 "bytes are left",
-                file->input.path, element->name, (long long)element->count, (long long)row_bytes,
-                (long long)file->input.left);
+                file->path, element->name, (long long)element->count, (long long)row_bytes,
+                (long long)file->left);
 }
 
 static bool host_is_little_endian(void) {
@@ -108,13 +175,13 @@ static double decode(const unsigned char *data, ply_type type, bool swap) {
 }
 
 static bool read_binary_list(ply *file, const ply_property *property, bool swap) {
-    const unsigned char *data = stream_take(&file->input, ply_types[property->count_type].bytes);
+    const unsigned char *data = ply_take(file, ply_types[property->count_type].bytes);
     if (!data) return false;
     double count = decode(data, property->count_type, swap);
     if (count < 0)
-        return fail("%s: row %lld: list '%s' has length %.0f", file->input.path,
-                    (long long)file->row, property->name, count);
-    return stream_skip(&file->input, (int64_t)count * ply_types[property->type].bytes);
+        return fail("%s: row %lld: list '%s' has length %.0f", file->path, (long long)file->row,
+                    property->name, count);
+    return skip(file, (int64_t)count * ply_types[property->type].bytes);
 }
 
 static bool read_binary_row(ply *file, const ply_element *element, double *values) {
@@ -128,7 +195,7 @@ static bool read_binary_row(ply *file, const ply_element *element, double *value
         size_t run = i, bytes = 0; /* read neighbouring scalars at once */
         while (run < element->property_count && !element->properties[run].is_list)
             bytes += ply_types[element->properties[run++].type].bytes;
-        const unsigned char *data = stream_take(&file->input, bytes);
+        const unsigned char *data = ply_take(file, bytes);
         if (!data) return false;
         for (; i < run; i++) {
             values[i] = decode(data, element->properties[i].type, swap);
@@ -139,8 +206,7 @@ static bool read_binary_row(ply *file, const ply_element *element, double *value
 }
 
 static bool fail_text(const ply *file, const char *problem, const char *name) {
-    return fail("%s: line %lld: %s '%s'", file->input.path, (long long)file->input.line, problem,
-                name);
+    return fail("%s: line %lld: %s '%s'", file->path, (long long)file->line, problem, name);
 }
 
 static bool read_number(char **text, double *value) {
@@ -164,7 +230,7 @@ static bool read_text_list(const ply *file, const ply_property *property, char *
 static bool read_text_row(ply *file, const ply_element *element, double *values) {
     char *text;
     do {
-        text = stream_line(&file->input);
+        text = ply_take_line(file);
         if (!text) return false;
         text += strspn(text, " \t");
     } while (!*text);
@@ -195,9 +261,9 @@ static bool skip_element(ply *file, const ply_element *element) {
     bool lists = false;
     for (size_t i = 0; i < element->property_count; i++) lists |= element->properties[i].is_list;
     if (!lists && file->format != PLY_ASCII)
-        return stream_skip(&file->input, element->count * min_row_bytes(file, element));
+        return skip(file, element->count * min_row_bytes(file, element));
     double *values = malloc(element->property_count * sizeof *values);
-    if (!values) return fail("%s: out of memory", file->input.path);
+    if (!values) return fail("%s: out of memory", file->path);
     bool good = true;
     for (int64_t row = 0; good && row < element->count; row++) good = ply_read_row(file, values);
     free(values);
@@ -208,7 +274,7 @@ const ply_element *ply_find(ply *file, const char *name) {
     size_t found = 0;
     while (found < file->element_count && strcmp(file->elements[found].name, name) != 0) found++;
     if (found == file->element_count) {
-        fail("%s: has no element '%s'", file->input.path, name);
+        fail("%s: has no element '%s'", file->path, name);
         return NULL;
     }
     for (; file->next_element < found; file->next_element++) {

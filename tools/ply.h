@@ -3,7 +3,10 @@
 #ifndef GSPLAT_C_TOOLS_PLY_H
 #define GSPLAT_C_TOOLS_PLY_H
 
-#include "stream.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
 
 typedef enum ply_type {
     PLY_INT8,
@@ -34,7 +37,12 @@ typedef struct ply_element {
 } ply_element;
 
 typedef struct ply {
-    stream input;
+    FILE *file;
+    const char *path; /* belongs to the caller */
+    int64_t left;     /* bytes of the file that are not read yet, at most */
+    int64_t line;     /* number of the last line, from 1 */
+    char *buffer;     /* of the last bytes or line */
+    size_t capacity;
     ply_format format;
     ply_element *elements;
     size_t element_count;
@@ -61,7 +69,10 @@ extern const struct ply_type_info {
     unsigned char bytes;
 } ply_types[PLY_TYPES];
 
-/* In ply_header.c. */
+/* Between ply.c and ply_header.c.  The next `bytes` bytes, or the next line without its end (LF or
+ * CR LF), valid until the next call; NULL after fail(), also at the end of the file. */
+const unsigned char *ply_take(ply *file, size_t bytes);
+char *ply_take_line(ply *file);
 bool ply_read_header(ply *file);
 
 #endif

@@ -1,6 +1,5 @@
 #include "ply.h"
-
-#include "failure.h"
+#include "text.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -9,12 +8,11 @@
 enum { MAX_WORDS = 5 }; /* property list TYPE TYPE NAME */
 
 static bool fail_line(const ply *file, const char *problem, const char *word) {
-    return fail("%s: line %lld: %s '%s'", file->input.path, (long long)file->input.line, problem,
-                word);
+    return fail("%s: line %lld: %s '%s'", file->path, (long long)file->line, problem, word);
 }
 
 static bool fail_memory(const ply *file) {
-    return fail("%s: out of memory", file->input.path);
+    return fail("%s: out of memory", file->path);
 }
 
 /* Cuts the first words off a line; "" for those that it lacks. */
@@ -55,9 +53,6 @@ static bool read_format(ply *file, const char *const *words) {
 static bool read_element(ply *file, const char *const *words) {
     const char *name = words[1], *count = words[2];
     if (!*count) return fail_line(file, "expected 'element NAME COUNT', came", "element");
-    for (size_t i = 0; i < file->element_count; i++)
-        if (strcmp(file->elements[i].name, name) == 0)
-            return fail_line(file, "second element", name);
     ply_element element = {0};
     char *end;
     errno = 0;
@@ -94,22 +89,24 @@ static bool read_property(ply *file, const char *const *words) {
     return true;
 }
 
-static bool check_names(const ply *file, const ply_element *element) {
-    char **names = malloc((element->property_count + 1) * sizeof *names);
+/* Names that begin items of this size; false after fail() if one occurs twice. */
+static bool check_names(const ply *file, const char *what, const void *items, size_t count,
+                        size_t item_bytes) {
+    char **names = malloc((count + 1) * sizeof *names);
     if (!names) return fail_memory(file);
-    for (size_t i = 0; i < element->property_count; i++) names[i] = element->properties[i].name;
-    const char *repeated = find_repeated(names, element->property_count);
+    for (size_t i = 0; i < count; i++)
+        memcpy(&names[i], (const char *)items + i * item_bytes, sizeof *names);
+    const char *repeated = find_repeated(names, count);
     free(names);
-    return !repeated || fail("%s: property '%s' occurs twice in element '%s'", file->input.path,
-                             repeated, element->name);
+    return !repeated || fail("%s: %s '%s' occurs twice", file->path, what, repeated);
 }
 
 static bool read_header_lines(ply *file) {
     bool has_format = false;
     for (;;) {
         const char *words[MAX_WORDS], *keyword;
-        char *line = stream_line(&file->input);
-        if (!line) return fail("%s: its header has no end_header", file->input.path);
+        char *line = ply_take_line(file);
+        if (!line) return fail("%s: its header has no end_header", file->path);
         split(line, words);
         keyword = words[0];
         bool good = true;
@@ -124,18 +121,25 @@ static bool read_header_lines(ply *file) {
             good = fail_line(file, "unknown header keyword", keyword);
         if (!good) return false;
     }
-    return has_format || fail("%s: its header has no format line", file->input.path);
+    return has_format || fail("%s: its header has no format line", file->path);
 }
 
 bool ply_read_header(ply *file) {
-    if (file->input.left < 4 || memcmp(stream_take(&file->input, 3), "ply", 3) != 0)
-        return fail("%s: not a PLY file: it does not start with 'ply'", file->input.path);
-    const char *rest = stream_line(&file->input);
+    const unsigned char *magic = ply_take(file, 3);
+    if (!magic && ferror(file->file)) return false;
+    if (!magic || memcmp(magic, "ply", 3) != 0)
+        return fail("%s: not a PLY file: it does not start with 'ply'", file->path);
+    const char *rest = ply_take_line(file);
     if (!rest) return false;
-    if (rest[strspn(rest, " \t")])
-        return fail("%s: line 1: expected 'ply' alone", file->input.path);
-    if (!read_header_lines(file)) return false;
-    for (size_t i = 0; i < file->element_count; i++)
-        if (!check_names(file, &file->elements[i])) return false;
+    if (rest[strspn(rest, " \t")]) return fail("%s: line 1: expected 'ply' alone", file->path);
+    if (!read_header_lines(file) ||
+        !check_names(file, "element", file->elements, file->element_count, sizeof *file->elements))
+        return false;
+    for (size_t i = 0; i < file->element_count; i++) {
+        const ply_element *element = &file->elements[i];
+        if (!check_names(file, "property", element->properties, element->property_count,
+                         sizeof *element->properties))
+            return false;
+    }
     return true;
 }

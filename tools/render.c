@@ -1,11 +1,8 @@
-#include "choice.h"
-#include "commands.h"
-#include "failure.h"
-#include "host.h"
 #include "image.h"
-#include "output_path.h"
+#include "os/system.h"
+#include "output.h"
 #include "renderer.h"
-#include "repeat.h"
+#include "text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +34,8 @@ const char render_help[] =
     "  -o, --output OUT    the picture; for several cameras, or if OUT is a directory or\n"
     "                      ends in '/', the directory for one NAME.png per camera\n"
     "                      (created if necessary).  OUT.png with several cameras gives\n"
-    "                      OUT-NAME.png.  Default: SCENE.png in the current directory\n"
+    "                      OUT-NAME.png.  -: standard output.\n"
+    "                      Default: SCENE.png in the current directory\n"
     "  -h, --help          print this text\n"
     "\n"
     "Prints one line for each view: name, size, rendering time without reading and writing\n"
@@ -46,12 +44,14 @@ const char render_help[] =
     "  gsplat-c render point_cloud.ply -o view.png\n"
     "  gsplat-c render point_cloud.ply --cameras cameras.json --camera all -o pictures/\n";
 
-static void print_scene(const char *path, const gaussians *scene, double milliseconds) {
-    printf("%s  %lld Gaussians  SH degree %d", path, (long long)scene->count,
-           (int)scene->sh_degree);
+static void print_scene(FILE *report, const char *path, const gaussians *scene,
+                        double milliseconds) {
+    char skipped[64] = "";
     if (scene->non_finite > 0)
-        printf("  (%lld not finite, not drawn)", (long long)scene->non_finite);
-    printf("  read in %.1f ms\n", milliseconds);
+        snprintf(skipped, sizeof skipped, "  (%lld not finite, not drawn)",
+                 (long long)scene->non_finite);
+    print_line(report, "%s  %lld Gaussians  SH degree %d%s  read in %.1f ms", path,
+               (long long)scene->count, (int)scene->sh_degree, skipped, milliseconds);
 }
 
 /* Times every run; the picture is the same each time. */
@@ -66,37 +66,37 @@ static bool render_view(renderer *to, int32_t repeat, const struct camera *camer
     return true;
 }
 
-static bool write_depth(renderer *from, const struct camera *camera) {
+static bool write_depth(renderer *from, const struct camera *camera, FILE *report) {
     const float *depth = array_fetch(&from->depth), *alpha = array_fetch(&from->alpha);
-    char *name = depth && alpha ? depth_path(camera->picture) : NULL;
     float range[2];
-    bool written =
-        name && image_write_depth(name, depth, alpha, camera->width, camera->height, range);
-    if (written)
-        printf("%s  depth %.4g to %.4g  %s\n", camera->name, (double)range[0], (double)range[1],
-               name);
-    free(name);
-    return written;
+    if (!depth || !alpha ||
+        !image_write_depth(camera->depth_picture, depth, alpha, camera->width, camera->height,
+                           range))
+        return false;
+    print_line(report, "%s  depth %.4g to %.4g  %s", camera->name, (double)range[0],
+               (double)range[1], camera->depth_picture);
+    return true;
 }
 
-static bool write_view(renderer *from, const struct camera *camera, double milliseconds) {
+static bool write_view(renderer *from, const struct camera *camera, double milliseconds,
+                       FILE *report) {
     const float *color = array_fetch(&from->color);
     if (!color || !image_write_color(camera->picture, color, camera->width, camera->height))
         return false;
     progress_hide();
-    printf("%s  %dx%d  %.1f ms  %s\n", camera->name, (int)camera->width, (int)camera->height,
-           milliseconds, camera->picture);
-    return !from->with_depth || write_depth(from, camera);
+    print_line(report, "%s  %dx%d  %.1f ms  %s", camera->name, (int)camera->width,
+               (int)camera->height, milliseconds, camera->picture);
+    return !from->with_depth || write_depth(from, camera, report);
 }
 
-static bool render_views(renderer *to, int32_t repeat, const camera_list *cameras) {
+static bool render_views(renderer *to, int32_t repeat, const camera_list *cameras, FILE *report) {
     timing times;
     bool good = true;
     for (size_t i = 0; good && i < cameras->count; i++) {
         const struct camera *camera = &cameras->items[i];
         if (cameras->count > 1) progress_show(i, cameras->count);
         good = render_view(to, repeat, camera, &times) &&
-               write_view(to, camera, timing_median(&times));
+               write_view(to, camera, timing_median(&times), report);
     }
     progress_hide();
     return good;
@@ -105,19 +105,21 @@ static bool render_views(renderer *to, int32_t repeat, const camera_list *camera
 int render_command(const command_options *options) {
     if (!options->scene_path)
         return fail_usage("render: which scene? (see 'gsplat-c render --help')");
-    int code = choice_check(options);
+    int code = view_check(options);
+    if (code == EXIT_OK) code = output_check(options);
     if (code != EXIT_OK) return code;
+    FILE *report = options->output && strcmp(options->output, "-") == 0 ? stderr : stdout;
     gaussians scene;
-    double start = host_clock_ms();
+    double start = gsc__clock_seconds();
     if (!gaussians_read(&scene, options->scene_path)) return EXIT_RUNTIME;
-    print_scene(options->scene_path, &scene, host_clock_ms() - start);
+    print_scene(report, options->scene_path, &scene, (gsc__clock_seconds() - start) * 1e3);
     camera_list cameras;
-    code = choice_cameras(options, &scene, &cameras);
+    code = view_cameras(options, &scene, &cameras);
+    if (code == EXIT_OK) code = output_paths(&cameras, options);
     if (code == EXIT_OK) {
         renderer to = {0};
-        bool good = output_paths(&cameras, options->output, options->scene_path) &&
-                    renderer_open(&to, &scene, options) &&
-                    render_views(&to, options->repeat, &cameras);
+        bool good = renderer_open(&to, &scene, options) &&
+                    render_views(&to, options->repeat, &cameras, report);
         renderer_close(&to);
         code = good ? EXIT_OK : EXIT_RUNTIME;
     }

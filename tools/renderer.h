@@ -24,6 +24,15 @@ typedef struct renderer {
     bool with_depth;
 } renderer;
 
+/* The options of `render` and `bench` that choose a view.  Both return EXIT_OK, or another code
+ * after fail(). */
+
+/* Checks the options before any file is read. */
+int view_check(const command_options *options);
+/* Checks the options against the scene, prepares the scene for them, and reads or makes the
+ * cameras, in the size asked for.  cameras_free is fine after a failure too. */
+int view_cameras(const command_options *options, gaussians *scene, camera_list *cameras);
+
 /* The scene must outlive the renderer, which must stay where it is.  Every function
  * returns false after fail(); renderer_close is fine after any of them. */
 bool renderer_open(renderer *to, const gaussians *scene, const command_options *options);

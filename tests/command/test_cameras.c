@@ -1,6 +1,6 @@
 /* cameras.json, camera matrices and the framing of a scene without cameras. */
 #include "../../tools/cameras.h"
-#include "../../tools/failure.h"
+#include "../../tools/text.h"
 
 #include <math.h>
 #include <setjmp.h>

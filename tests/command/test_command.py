@@ -1,8 +1,5 @@
 """The gsplat-c command: its pictures, and how it reads and writes files."""
 
-import contextlib
-import os
-import pty
 import re
 import shutil
 import subprocess
@@ -164,25 +161,6 @@ def test_non_finite_rows(tmp_path):
     assert "3 Gaussians  SH degree 0  (2 not finite, not drawn)" in out
     red, green, blue = Png(tmp_path / "o.png").pixel(32, 24)
     assert red == 0 and green == 0 and blue > 200
-
-
-def test_progress_bar_on_a_terminal(scene, cameras):
-    leader, follower = pty.openpty()
-    result = subprocess.run(
-        [COMMAND, "render", scene, "--cameras", cameras, "--camera", "all", "-o", "d"],
-        stdout=subprocess.PIPE,
-        stderr=follower,
-        check=False,
-    )
-    os.close(follower)
-    shown = ""
-    with contextlib.suppress(OSError):  # all is read, and there is no other end
-        while True:
-            shown += os.read(leader, 65536).decode()
-    os.close(leader)
-    assert result.returncode == OK
-    assert "[" + "." * 32 + "] 0 of 3" in shown and "2 of 3" in shown
-    assert shown.endswith("\r") and b"[" not in result.stdout
 
 
 @pytest.mark.skipif(shutil.which("valgrind") is None, reason="valgrind is not installed")

@@ -1,9 +1,9 @@
 """The gsplat-c command: its error lines and exit codes, and info, bench and help."""
 
 import json
-import pathlib
 import re
 import subprocess
+import time
 
 import pytest
 
@@ -64,44 +64,6 @@ def test_broken_cameras(scene, tmp_path):
     assert error == "c.json: camera 1: 'fx' is missing"
 
 
-def test_unwritable_output(scene, tmp_path):
-    assert call("render", scene, "-o", "no/such/o.png", code=RUNTIME) == (
-        "no/such/o.png: cannot write: No such file or directory"
-    )
-    error = call("render", scene, "-o", "/dev/full", code=RUNTIME)
-    assert error == "/dev/full: cannot write: No space left on device"
-    (tmp_path / "file").write_text("kept")
-    error = call("render", scene, "-o", "file/", code=RUNTIME)
-    assert error.startswith("file")
-    assert (tmp_path / "file").read_text() == "kept"
-    (tmp_path / "o-depth.png").mkdir()
-    error = call("render", scene, "-o", "o.png", "--depth", code=RUNTIME)
-    assert error == "o-depth.png: is a directory"
-
-
-def test_failed_write_keeps_the_old_picture(scene, tmp_path):
-    """A file size limit cuts the write in the middle."""
-    (tmp_path / "o.png").write_bytes(b"old")
-    script = (
-        f"trap '' XFSZ; ulimit -f 8; exec '{COMMAND}' render '{scene}' -o o.png --size 1500x999"
-    )
-    result = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
-    assert result.returncode == RUNTIME
-    assert result.stderr == "gsplat-c: o.png: cannot write: File too large\n"
-    assert (tmp_path / "o.png").read_bytes() == b"old"
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["o.png", "scene.ply"]
-
-
-def test_link_and_device_outputs(scene, tmp_path):
-    (tmp_path / "real.png").write_bytes(b"old")
-    (tmp_path / "link.png").symlink_to("real.png")
-    call("render", scene, "-o", "link.png")
-    assert (tmp_path / "link.png").is_symlink()
-    assert Png(tmp_path / "real.png").width == 1280
-    call("render", scene, "-o", "/dev/null")
-    assert not pathlib.Path("/dev/null").is_file()
-
-
 def test_standard_output_full(scene):
     with open("/dev/full", "w") as full:
         result = subprocess.run(
@@ -109,6 +71,60 @@ def test_standard_output_full(scene):
         )
     assert result.returncode == RUNTIME
     assert result.stderr == "gsplat-c: cannot write to standard output: No space left on device\n"
+
+
+def test_long_header_is_read_in_linear_time(tmp_path):
+    """A megabyte of elements; comparing each with all the others took 8 seconds."""
+    lines = [f"element {number} 0" for number in range(70000)]
+    text = "\n".join(["ply", "format ascii 1.0", *lines, "end_header", ""])
+    (tmp_path / "long.ply").write_text(text)
+    start = time.monotonic()
+    assert call("info", "long.ply", code=RUNTIME) == "long.ply: has no element 'vertex'"
+    assert time.monotonic() - start < 2
+
+
+def test_control_characters_are_escaped(scene, tmp_path):
+    shown = r"a\x1b[31m\xc2\x9b1mé"
+    error = call("info", "a\x1b[31m\x9b1mé", code=RUNTIME)
+    assert error == shown + ": cannot open: No such file or directory"
+    (tmp_path / "bad.ply").write_bytes("ply\nformat \x9b\x7f\n".encode())
+    error = call("info", "bad.ply", code=RUNTIME)
+    assert error == r"bad.ply: line 2: unknown format '\xc2\x9b\x7f'"
+    write_cameras(tmp_path / "c.json", camera("\x1b\x9b\n"))
+    out = call("render", scene, "--cameras", "c.json", "-o", "o.png")
+    assert r"\x1b\xc2\x9b\x0a  64x48" in out
+
+
+def test_outputs_that_are_inputs(scene, cameras, tmp_path):
+    before = scene.read_bytes()
+    moved = scene.rename(tmp_path / "scene.png")
+    for extra in ((), ("-o", "scene.png"), ("-o", "./scene.png")):
+        error = call("render", moved, *extra, code=USAGE)
+        assert error.endswith("scene.png: is the scene and would be replaced by a picture")
+    cameras = cameras.rename(tmp_path / "cameras.png")
+    error = call("render", moved, "--cameras", cameras, "-o", "cameras.png", code=USAGE)
+    assert error == "cameras.png: is the file of cameras and would be replaced by a picture"
+    assert moved.read_bytes() == before
+
+
+def test_one_name_for_two_pictures(scene, tmp_path):
+    write_cameras(tmp_path / "c.json", camera("a"), camera("a-depth"))
+    common = ("render", scene, "--cameras", "c.json", "--camera", "all", "-o", "d/")
+    error = call(*common, "--depth", code=USAGE)
+    assert error == "d/a-depth.png: would be written twice, for two cameras"
+    call(*common)
+    assert sorted(p.name for p in (tmp_path / "d").iterdir()) == ["a-depth.png", "a.png"]
+
+
+def test_standard_output_is_a_picture(scene, tmp_path):
+    result = subprocess.run(
+        [COMMAND, "render", scene, "--size", "40x30", "-o", "-"], capture_output=True, check=False
+    )
+    assert result.returncode == OK
+    (tmp_path / "o.png").write_bytes(result.stdout)
+    picture = Png(tmp_path / "o.png")
+    assert (picture.width, picture.height) == (40, 30)
+    assert re.search(rb"2 Gaussians .*\nview  40x30  [\d.]+ ms  -\n", result.stderr)
 
 
 # ------------------------------------------------- errors of the command line
@@ -128,6 +144,9 @@ SIZE = "expected WIDTHxHEIGHT, each from 1 to 16384"
         (["render", "a.ply", "--size"], "--size: needs a value"),
         (["render", "a.ply", "-o"], "-o: needs a value"),
         (["render", "a.ply", "-o", ""], "--output: its value is empty"),
+        (["render", "a.ply", "-o", "b.jpg"], "--output b.jpg: pictures are .png, not .jpg"),
+        (["render", "a.ply", "-o", "d.1/b.EXR"], "--output d.1/b.EXR: pictures are .png, not .EXR"),
+        (["render", "a.ply", "-o", "-", "--depth"], "--output -: standard output takes only one"),
         (["render", "a.ply", "--depth=1"], "--depth=1: --depth takes no value"),
         (["render", "a.ply", "--size", "0x0"], f"--size 0x0: {SIZE}"),
         (["render", "a.ply", "--size", "640"], f"--size 640: {SIZE}"),

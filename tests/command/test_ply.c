@@ -1,7 +1,7 @@
 /* The scene reader: every format gives the same Gaussians, and every broken file gives one line
  * that says what is wrong. */
-#include "../../tools/failure.h"
 #include "../../tools/gaussians.h"
+#include "../../tools/text.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -275,7 +275,7 @@ static const struct {
     {ASCII "element vertex -1\n", "line 3: not a number of rows: '-1'"},
     {ASCII "element vertex 99999999999999999999\n", "line 3: not a number of rows"},
     {ASCII "element vertex 3x\n", "line 3: not a number of rows: '3x'"},
-    {ASCII "element vertex 1\nelement vertex 1\n", "line 4: second element 'vertex'"},
+    {ASCII "element vertex 1\nelement vertex 1\nend_header\n", "element 'vertex' occurs twice"},
     {ASCII "property float x\n", "line 3: no element yet"},
     {ASCII "element vertex 1\nproperty half x\n", "line 4: unknown property type 'half'"},
     {ASCII "element vertex 1\nproperty\n", "line 4: unknown property type ''"},

@@ -1,6 +1,6 @@
 /* The reader of cameras.json, and the uses of its cameras. */
 #include "../../tools/cameras.h"
-#include "../../tools/failure.h"
+#include "../../tools/text.h"
 #include "file.h"
 
 #include <math.h>

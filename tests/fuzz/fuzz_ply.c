@@ -1,6 +1,6 @@
 /* The PLY reader, and the code that makes a scene from its rows. */
-#include "../../tools/failure.h"
 #include "../../tools/gaussians.h"
+#include "../../tools/text.h"
 #include "file.h"
 
 #include <math.h>
