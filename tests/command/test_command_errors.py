@@ -86,7 +86,7 @@ def test_long_header_is_read_in_linear_time(tmp_path):
 def test_control_characters_are_escaped(scene, tmp_path):
     shown = r"a\x1b[31m\xc2\x9b1mé"
     error = call("info", "a\x1b[31m\x9b1mé", code=RUNTIME)
-    assert error == shown + ": cannot open: No such file or directory"
+    assert error.startswith(shown + ": cannot open: ")  # Windows gives another reason
     (tmp_path / "bad.ply").write_bytes("ply\nformat \x9b\x7f\n".encode())
     error = call("info", "bad.ply", code=RUNTIME)
     assert error == r"bad.ply: line 2: unknown format '\xc2\x9b\x7f'"
@@ -124,7 +124,7 @@ def test_standard_output_is_a_picture(scene, tmp_path):
     (tmp_path / "o.png").write_bytes(result.stdout)
     picture = Png(tmp_path / "o.png")
     assert (picture.width, picture.height) == (40, 30)
-    assert re.search(rb"2 Gaussians .*\nview  40x30  [\d.]+ ms  -\n", result.stderr)
+    assert re.search(rb"2 Gaussians .*\nview  40x30  [\d.]+ ms  -\r?\n", result.stderr)
 
 
 # ------------------------------------------------- errors of the command line
