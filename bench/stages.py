@@ -49,15 +49,16 @@ STAGES = (
     # Keys of 2 bytes, values of 4: the counts, then two passes.
     Stage("tile sort", "sort16", "(2 + 2 * 12) * m"),
     # Lists and records in; colour, transmittance and last entry out.  25 operations per sample.
-    Stage("blend", "blend blend_depths blend_any", "48 * v + 4 * m + 20 * p", "25 * a"),
+    Stage("blend", "blend blend_depths blend_details blend_many blend_many_details",
+          "48 * v + 4 * m + 20 * p", "25 * a"),
     Stage("statistics", "weight_scale finish_statistics", "8 * n"),
     # Sums of 12 floats per visible Gaussian, initialised to zero.
     Stage("clear sums", "clear_sums", "48 * v"),
     # Blend's memory, read, and sums that are added to.  45 operations per sample.
     Stage("blend backward", "blend_backward blend_backward_depths blend_backward_absolute "
           "blend_backward_largest blend_backward_fixed blend_backward_all_largest "
-          "blend_backward_all_fixed blend_backward_any blend_backward_any_largest "
-          "blend_backward_any_fixed", "(48 + 96) * v + 4 * m + 20 * p", "45 * a"),
+          "blend_backward_all_fixed blend_backward_many blend_backward_many_largest "
+          "blend_backward_many_fixed", "(48 + 96) * v + 4 * m + 20 * p", "45 * a"),
     Stage("finish sums", "finish_sums finish_colors"),
     # Geometry, SH and sums of the visible in; gradients of all and of the 2D means out.
     Stage("project backward", "project_backward",

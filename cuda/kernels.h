@@ -26,7 +26,7 @@ typedef struct gsc__gpu_record {
     float mean[2];
     float r00, r01, r11; /* whitening factor, see gsc__whiten */
     float log2_opacity;
-    float rgb[3];     /* if channels is 3 */
+    float rgb[3];     /* of up to three channels, the others are 0; see gsc__draws */
     uint32_t columns; /* pixels in its ellipse's box: first | last << 16 */
     uint32_t rows;
     uint32_t gaussian; /* index */
@@ -236,20 +236,21 @@ typedef struct gsc_k_emit {
 
 /* ---------------------------------------------------------------------- blend */
 
-/* A warp owns 16x8 pixels, or 8x4 in tiles of long lists; in the kernels for any number of
- * channels a block owns 16x16 pixels. */
+/* A warp owns 16x8 pixels, or 8x4 in tiles of long lists.  Records hold up to three channels; more
+ * are blended in groups, each of which walks the lists once. */
 #define GSC__BLEND_BLOCK 64
-#define GSC__BLEND_ANY_BLOCK 256
 #define GSC__BLEND_RESIDENT 32 /* warps that a multiprocessor holds, about */
+#define GSC__BLEND_CHANNELS 16 /* of a group */
 typedef struct gsc_k_blend {
     gsc__gpu_frame frame;
     gsc__gpu_grid grid;
     const gsc__gpu_band *band;
     const uint32_t *lists; /* [capacity] */
     uint32_t capacity;
-    const float *background; /* [channels] or NULL */
-    const float *colors;     /* [N, channels], other than 3 channels */
-    int32_t channels, pixel_last;
+    const float *background;   /* [channels] or NULL */
+    const float *colors;       /* [N, channels], more than three */
+    int32_t channels, channel; /* channel: the first of the group */
+    int32_t pixel_last;
     float median_default;
     float *color; /* [channels, H, W] or [H, W, channels] */
     float *alpha; /* [H, W] or NULL, as those below */
@@ -257,7 +258,8 @@ typedef struct gsc_k_blend {
     float *inv_depth;
     float *median_depth;
     const float *pixel_weights; /* [H, W] */
-    /* statistics of this camera [N], zeroed; the 64-bit ones in fixed point */
+    bool statistics;            /* any of these: of this camera [N], zeroed; the 64-bit ones in
+                                   fixed point */
     int32_t *touched, *weight_count;
     uint64_t *weight_sum, *weight_blend, *weight_distance;
     const float *weight_scale; /* scalar: the factor of weight_sum's values */
@@ -291,16 +293,19 @@ typedef struct gsc_k_blend_backward {
     const gsc__gpu_band *band;
     const uint32_t *lists; /* [capacity] */
     uint32_t capacity;
-    const float *background; /* [channels] or NULL */
-    const float *colors;     /* [N, channels], other than 3 channels */
-    int32_t channels, pixel_last, clamp_stops;
-    float alpha_limit;       /* of the fast kernels: an alpha above it has no gradient */
+    const float *background;   /* [channels] or NULL */
+    const float *colors;       /* [N, channels], more than three */
+    int32_t channels, channel; /* channel: the first of the group */
+    int32_t pixel_last;
+    bool whole;              /* this group's moments are those of all channels */
+    bool moments;            /* false: only the colours' gradients are wanted of this group */
+    float alpha_limit;       /* an alpha above it has no gradient */
     const float *grad_color; /* [channels, H, W] or [H, W, channels], or NULL */
     const float *grad_alpha; /* [H, W] or NULL, as those below */
     const float *grad_depth;
     const float *grad_inv_depth;
     float *sums;        /* [record_capacity, GSC__SUMS] of the records */
-    float *grad_colors; /* [N, channels] of the Gaussians, other than 3 channels */
+    float *grad_colors; /* [N, channels] of the Gaussians, more than three; or NULL */
     /* reproducible: see sums.cuh */
     uint64_t *fixed;       /* [record_capacity, GSC__SUMS] */
     float *color_sums;     /* [record_capacity, color_width] in place of grad_colors, or NULL */

@@ -86,7 +86,8 @@ static __device__ bool record_color(const gsc_k_project &args, const gsc__camera
     const float *color = args.colors + i * args.channels;
     for (int c = 0; c < args.channels; ++c)
         if (!gsc__finite(color[c])) return false;
-    for (int c = 0; c < 3; ++c) record->rgb[c] = args.channels == 3 ? color[c] : 0;
+    for (int c = 0; c < 3; ++c)
+        record->rgb[c] = args.channels <= 3 && c < args.channels ? color[c] : 0;
     *unclamped = 7;
     return true;
 }

@@ -1,4 +1,4 @@
-/* Statistics per Gaussian, which blend_any.cu sums up in fixed point. */
+/* Statistics per Gaussian, which blend.cu sums up in fixed point. */
 #include "device.cuh"
 
 /* One block finds the power of two that makes the largest pixel weight a number of 31 bits. */

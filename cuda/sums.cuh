@@ -5,8 +5,8 @@
  * two passes over the same values: the first finds the largest magnitude, the second adds the
  * values as 64-bit integers in a unit that depends on this magnitude.  The largest value is at
  * least 2^32 units, so rounding to the unit loses less than 2^-33 of it, which is less than a
- * float sum loses.  And 2^30 values fit: a frame has at most 2^32 pixels, and each value is a sum
- * over eight or more. */
+ * float sum loses.  And 2^30 values fit: each is a sum over at least eight pixels, and over 16
+ * channels if there are more than three; no image has 2^35 floats. */
 #ifndef GSC_SUMS_CUH
 #define GSC_SUMS_CUH
 

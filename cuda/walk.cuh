@@ -24,16 +24,16 @@
 #define EXPONENT_MIN (-GSC__LOG2_255)
 
 /* A staged record has twelve floats: c e a b | d log2_opacity red green | blue x y z, where x, y
- * and z are for the pass.  Before the 32 records stands one that reaches nothing: a block without
- * a hit left finds it in slot -1, and needs no test. */
+ * and z are for the pass.  More than three channels stand in a row behind the records; red is
+ * then for the pass as well.  Before the 32 records and rows stands one that reaches nothing: a
+ * block without a hit left finds it in slot -1, and needs no test. */
 #define RECORD_BYTES ((uint32_t)sizeof(gsc__gpu_record))
-typedef struct gsc__batch {
+template <int channels> struct gsc__batch {
     float4 none[3], records[32 * 3];
-} gsc__batch;
-typedef struct gsc__stage {
-    gsc__batch batches[2];
-} gsc__stage;
-#define BATCH_BYTES ((uint32_t)sizeof(gsc__batch))
+    float4 no_color[channels / 4], colors[32 * (channels / 4)];
+};
+template <> struct gsc__batch<3> { float4 none[3], records[32 * 3]; };
+template <int channels> struct gsc__stage { gsc__batch<channels> batches[2]; };
 
 static __device__ __forceinline__ float gsc__load_shared1(uint32_t from) {
     float x;
@@ -55,17 +55,92 @@ static __device__ __forceinline__ void gsc__stage_record(uint32_t to, const gsc_
     for (int k = 0; k < 3; ++k) gsc__copy16(to + 16 * k, (const float4 *)from + k);
 }
 
-/* Writes the warp's records that reach nothing; returns where its first batch begins. */
-static __device__ __forceinline__ uint32_t gsc__stage_open(gsc__stage *stages, uint32_t warp) {
+/* Where the rows of colours begin, counted from a batch's records. */
+#define COLORS_AT(channels) (RECORD_BYTES * 32 + 4 * (channels))
+
+/* Writes the warp's records that reach nothing, and clears its rows of colours, whose ends past the
+ * last channel stay so; returns where its first batch begins. */
+template <int channels>
+static __device__ __forceinline__ uint32_t gsc__stage_open(gsc__stage<channels> *stages,
+                                                           uint32_t warp) {
     const uint32_t stage = gsc__shared_address(stages + warp);
+    if (channels > 3)
+        for (uint32_t at = 16 * gsc__lane(); at < sizeof(gsc__stage<channels>); at += 16 * 32)
+            gsc__store_shared(stage + at, make_float4(0, 0, 0, 0));
+    __syncwarp();
     if (gsc__lane() < 6) {
         const uint32_t part = gsc__lane() % 3, batch = gsc__lane() / 3;
         /* Ones, where a pass divides. */
         gsc__store_shared(
-            stage + batch * BATCH_BYTES + 16 * part,
+            stage + batch * (uint32_t)sizeof(gsc__batch<channels>) + 16 * part,
             make_float4(part == 1 ? 1 : 0, part == 1 ? -1e30f : 0, 0, part == 2 ? 1 : 0));
     }
     return stage + 3 * 16;
+}
+
+/* A record as it is staged, and its colour. */
+template <int channels> struct gsc__staged {
+    float4 a, b, c;
+    float color[channels];
+};
+
+template <int channels>
+static __device__ __forceinline__ gsc__staged<channels> gsc__load_staged(uint32_t records,
+                                                                         int32_t slot) {
+    gsc__staged<channels> r;
+    const uint32_t from = records + slot * RECORD_BYTES;
+    r.a = gsc__load_shared(from);
+    r.b = gsc__load_shared(from + 16);
+    r.c = gsc__load_shared(from + 32);
+    if constexpr (channels == 3) {
+        r.color[0] = r.b.z;
+        r.color[1] = r.b.w;
+        r.color[2] = r.c.x;
+    } else {
+#pragma unroll
+        for (int k = 0; k < channels; k += 4) {
+            const float4 four =
+                gsc__load_shared(records + COLORS_AT(channels) + 4 * (slot * channels + k));
+            r.color[k] = four.x;
+            r.color[k + 1] = four.y;
+            r.color[k + 2] = four.z;
+            r.color[k + 3] = four.w;
+        }
+    }
+    return r;
+}
+
+/* Colours of more than three channels, and the first one of the group that is blended. */
+typedef struct gsc__colors {
+    const float *values; /* [N, channels] */
+    int32_t channels, first;
+} gsc__colors;
+
+/* The Gaussian whose row of colours is staged with a record. */
+template <int channels>
+static __device__ __forceinline__ uint32_t gsc__gaussian_at(const gsc__gpu_frame &frame,
+                                                            uint32_t record, bool valid) {
+    return channels > 3 && valid ? gsc__gaussian_of(frame, record) : 0;
+}
+
+/* Starts copying the colours of 32 Gaussians, one of each lane.  Neighbouring lanes copy a row
+ * together, whatever its alignment. */
+template <int channels>
+static __device__ __forceinline__ void
+gsc__stage_colors(uint32_t records, const gsc__colors &colors, uint32_t gaussian, bool valid) {
+    if (channels <= 3) return;
+    constexpr uint32_t at_once = channels < 32 ? 32 / channels : 1; /* rows */
+    const uint32_t valid_lanes = __ballot_sync(GSC__ALL_LANES, valid);
+    const uint32_t column = gsc__lane() % channels;
+    const bool exists = colors.first + (int32_t)column < colors.channels;
+#pragma unroll
+    for (uint32_t k = 0; k < 32; k += at_once) {
+        const uint32_t row = k + gsc__lane() / channels;
+        const int64_t from = __shfl_sync(GSC__ALL_LANES, gaussian, (int)row);
+        if (exists && valid_lanes >> row & 1)
+            gsc__copy4(records + COLORS_AT(channels) + 4 * (row * channels + column),
+                       colors.values + from * colors.channels + colors.first + column);
+    }
 }
 
 /* Where a warp's pixels are. */
@@ -199,7 +274,10 @@ static __device__ __forceinline__ gsc__oval gsc__make_affine(uint32_t record, co
     return gsc__oval_of(mean_x, mean_y, a.z, a.w, b.x, b.y);
 }
 
-/* Stores x, y and z of a staged record. */
+/* Stores what stands in place of red, or x, y and z of a staged record. */
+static __device__ __forceinline__ void gsc__store_red(uint32_t record, float x) {
+    asm volatile("st.shared.f32 [%0], %1;" ::"r"(record + 24), "f"(x) : "memory");
+}
 static __device__ __forceinline__ void gsc__store_third(uint32_t record, float x, float y,
                                                         float z) {
     asm volatile("st.shared.f32 [%0], %1;" ::"r"(record + 36), "f"(x) : "memory");

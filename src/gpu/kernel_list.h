@@ -17,10 +17,8 @@
     X(tile_lists)         \
     X(tile_order)         \
     X(blend)              \
-    X(blend_any)          \
     X(statistics)         \
     X(blend_backward)     \
-    X(blend_backward_any) \
     X(sums)               \
     X(project_backward)   \
     X(camera_backward)    \
@@ -49,7 +47,9 @@
     X(tile_order, order_tiles, order_tiles, GSC__ORDER_BLOCK)                                      \
     X(blend, blend, blend, GSC__BLEND_BLOCK)                                                       \
     X(blend, blend_depths, blend, GSC__BLEND_BLOCK)                                                \
-    X(blend_any, blend_any, blend, GSC__BLEND_ANY_BLOCK)                                           \
+    X(blend, blend_details, blend, GSC__BLEND_BLOCK)                                               \
+    X(blend, blend_many, blend, GSC__BLEND_BLOCK)                                                  \
+    X(blend, blend_many_details, blend, GSC__BLEND_BLOCK)                                          \
     X(statistics, weight_scale, weight_scale, GSC__SCALE_BLOCK)                                    \
     X(statistics, finish_statistics, finish_statistics, GSC__STATISTICS_BLOCK)                     \
     X(blend_backward, blend_backward, blend_backward, GSC__BLEND_BLOCK)                            \
@@ -59,9 +59,9 @@
     X(blend_backward, blend_backward_fixed, blend_backward, GSC__BLEND_BLOCK)                      \
     X(blend_backward, blend_backward_all_largest, blend_backward, GSC__BLEND_BLOCK)                \
     X(blend_backward, blend_backward_all_fixed, blend_backward, GSC__BLEND_BLOCK)                  \
-    X(blend_backward_any, blend_backward_any, blend_backward, GSC__BLEND_ANY_BLOCK)                \
-    X(blend_backward_any, blend_backward_any_largest, blend_backward, GSC__BLEND_ANY_BLOCK)        \
-    X(blend_backward_any, blend_backward_any_fixed, blend_backward, GSC__BLEND_ANY_BLOCK)          \
+    X(blend_backward, blend_backward_many, blend_backward, GSC__BLEND_BLOCK)                       \
+    X(blend_backward, blend_backward_many_largest, blend_backward, GSC__BLEND_BLOCK)               \
+    X(blend_backward, blend_backward_many_fixed, blend_backward, GSC__BLEND_BLOCK)                 \
     X(sums, clear_sums, clear_sums, GSC__CLEAR_BLOCK)                                              \
     X(sums, finish_sums, finish_sums, GSC__FINISH_BLOCK)                                           \
     X(sums, finish_colors, finish_colors, GSC__FINISH_BLOCK)                                       \

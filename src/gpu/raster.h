@@ -51,10 +51,8 @@ int64_t gsc__gpu_slot_capacity(const gsc__gpu_layout *layout, size_t bytes);
 /* Bytes of an intersection buffer whose slots hold frames of so many intersections. */
 size_t gsc__gpu_lists_bytes(const gsc__gpu_layout *layout, int64_t intersections);
 
-/* Blocks of the fast blending kernels, however many lists are long. */
+/* Blocks of the blending kernels, however many lists are long. */
 uint32_t gsc__gpu_blend_blocks(const gsc__gpu_layout *layout, int multiprocessors);
-/* Blocks of those for any number of channels. */
-uint32_t gsc__gpu_blend_any_blocks(const gsc__gpu_layout *layout);
 /* How many tiles the device blends at once.  A list longer than the frame's intersections divided
  * by this is more than one warp's share, and gets four times as many. */
 uint32_t gsc__gpu_long_lists(const gsc__gpu_layout *layout, int multiprocessors);
@@ -148,7 +146,7 @@ typedef struct gsc__gpu_sums {
     double *shares; /* [chunks, GSC__CAMERA_SHARES] of the camera's gradient */
     /* reproducible, else NULL */
     uint64_t *fixed; /* [record_capacity, GSC__SUMS] */
-    /* and of colours in other than 3 channels, else NULL */
+    /* and of colours in more than three channels, else NULL */
     float *color_sums;     /* [record_capacity, color_width] */
     uint64_t *color_fixed; /* [record_capacity, color_width] */
     uint32_t color_width;

@@ -14,7 +14,7 @@ static gsc_status clear_grads(const gsc__raster_call *call, const gsc__raster_gr
     const int64_t n = raster->gaussians, cameras = raster->cameras;
     const int64_t color_sets = raster->colors_stride ? cameras : 1;
     const int64_t backgrounds = raster->background_stride ? cameras : 1;
-    if (raster->channels != 3)
+    if (raster->channels > 3)
         GSC__TRY(clear(&call->call, grads->colors, n * raster->channels * color_sets));
     GSC__TRY(clear(&call->call, grads->view, 16 * cameras));
     GSC__TRY(clear(&call->call, grads->position, 3 * cameras));
@@ -44,7 +44,6 @@ static gsc_k_blend_backward blend_backward_args(const gsc__gpu_pass *pass,
         .colors = gsc__gpu_colors(pass),
         .channels = raster->channels,
         .pixel_last = (raster->flags & GSC_RASTER_PIXEL_LAST) != 0,
-        .clamp_stops = !(raster->flags & GSC_RASTER_COMPAT_3DGS),
         .alpha_limit = raster->flags & GSC_RASTER_COMPAT_3DGS ? INFINITY : GSC__ALPHA_MAX,
         .grad_color = color_grad(pass),
         .grad_alpha = plane(pass, grads->alpha),
@@ -69,24 +68,40 @@ static enum gsc__gpu_kernel blend_backward_kernel(const gsc__gpu_pass *pass, enu
          GSC__KERNEL_blend_backward_all_fixed},
         {GSC__KERNEL_blend_backward_absolute, GSC__KERNEL_blend_backward_all_largest,
          GSC__KERNEL_blend_backward_all_fixed},
-        {GSC__KERNEL_blend_backward_any, GSC__KERNEL_blend_backward_any_largest,
-         GSC__KERNEL_blend_backward_any_fixed}};
-    if (pass->raster->channels != 3) return kernels[3][mode];
+        {GSC__KERNEL_blend_backward_many, GSC__KERNEL_blend_backward_many_largest,
+         GSC__KERNEL_blend_backward_many_fixed}};
+    if (pass->raster->channels > 3) return kernels[3][mode];
     if (pass->grads->means2d_abs) return kernels[2][mode];
     return kernels[pass->grads->depth || pass->grads->inv_depth ? 1 : 0][mode];
+}
+
+/* Groups of channels add up, but for the absolute gradients of two and more. */
+static gsc_status blend_backward_groups(const gsc__gpu_pass *pass, enum gsc__gpu_kernel kernel,
+                                        const gsc_k_blend_backward *args) {
+    const uint32_t blocks = gsc__gpu_blend_blocks(&pass->layout, pass->multiprocessors);
+    gsc_k_blend_backward group = *args;
+    group.whole = pass->grads->means2d_abs && group.channels > GSC__BLEND_CHANNELS;
+    group.moments = true;
+    GSC__TRY(gsc__gpu_launch(pass->call, kernel, blocks, &group));
+    group.moments = !group.whole;
+    group.whole = false;
+    group.grad_alpha = group.grad_depth = group.grad_inv_depth = NULL;
+    for (int32_t c = GSC__BLEND_CHANNELS; c < group.channels && group.grad_color;
+         c += GSC__BLEND_CHANNELS) {
+        group.channel = c;
+        GSC__TRY(gsc__gpu_launch(pass->call, kernel, blocks, &group));
+    }
+    return GSC_OK;
 }
 
 static gsc_status blend_backward_bands(gsc__gpu_pass *pass, enum sum_mode mode,
                                        gsc_k_blend_backward *args) {
     const enum gsc__gpu_kernel kernel = blend_backward_kernel(pass, mode);
-    const uint32_t blocks = pass->raster->channels != 3
-                                ? gsc__gpu_blend_any_blocks(&pass->layout)
-                                : gsc__gpu_blend_blocks(&pass->layout, pass->multiprocessors);
     for (uint32_t round = 0; round < pass->lists.rounds; ++round) {
         if (pass->lists.rounds > 1 || (!pass->lists.stay && mode != FIXED))
             GSC__TRY(gsc__gpu_lists_fill(pass, round));
         args->band = pass->lists.bands + round;
-        GSC__TRY(gsc__gpu_launch(pass->call, kernel, blocks, args));
+        GSC__TRY(blend_backward_groups(pass, kernel, args));
     }
     return GSC_OK;
 }
@@ -129,7 +144,8 @@ static void list_gradients(const gsc__gpu_pass *pass, gsc_k_project_backward *ar
     const gsc__raster_grads *grads = pass->grads;
     const int64_t index = pass->camera, n = raster->gaussians;
     const bool store = !(raster->flags & GSC_RASTER_GRAD_ADD), first = store && index == 0;
-    const bool colors = raster->channels == 3, own_colors = raster->colors_stride != 0;
+    const bool own_colors = raster->colors_stride != 0;
+    const uint32_t channels = (uint32_t)raster->channels;
     const uint32_t axes = (uint32_t)grads->means2d_axes;
     const uint32_t abs_axes = (uint32_t)grads->means2d_abs_axes;
     const uint32_t split = raster->sh_dc ? 1 : 0, used = used_harmonics(raster);
@@ -140,8 +156,8 @@ static void list_gradients(const gsc__gpu_pass *pass, gsc_k_project_backward *ar
         {grads->scales, 3, 3, GSC__RESULT_SCALE, first},
         {grads->rotations, 4, 4, GSC__RESULT_ROTATION, first},
         {grads->covariances, 6, 6, GSC__RESULT_COVARIANCE, first},
-        {grads->colors && colors ? grads->colors + index * raster->colors_stride : NULL, 3, 3,
-         GSC__RESULT_COLOR, own_colors ? store : first},
+        {grads->colors && channels <= 3 ? grads->colors + index * raster->colors_stride : NULL,
+         channels, channels, GSC__RESULT_COLOR, own_colors ? store : first},
         {grads->means2d ? grads->means2d + index * n * axes : NULL, axes, 2, GSC__RESULT_MEAN2D,
          store},
         {grads->means2d_abs ? grads->means2d_abs + index * n * abs_axes : NULL, abs_axes, 2,

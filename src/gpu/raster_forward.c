@@ -195,6 +195,7 @@ static gsc_k_blend blend_args(const gsc__gpu_pass *pass) {
                          .capacity = pass->lists.capacity,
                          .colors = gsc__gpu_colors(pass),
                          .channels = raster->channels,
+                         .statistics = gsc__wants_statistics(outputs),
                          .pixel_last = (raster->flags & GSC_RASTER_PIXEL_LAST) != 0,
                          .median_default = raster->median_default,
                          .color = outputs->color + raster->channels * pixel,
@@ -208,22 +209,35 @@ static gsc_k_blend blend_args(const gsc__gpu_pass *pass) {
 
 static enum gsc__gpu_kernel blend_kernel(const gsc__gpu_pass *pass) {
     const gsc__raster_outputs *outputs = pass->outputs;
-    if (pass->raster->channels != 3 || outputs->median_depth || gsc__wants_statistics(outputs))
-        return GSC__KERNEL_blend_any;
-    return outputs->depth || outputs->inv_depth ? GSC__KERNEL_blend_depths : GSC__KERNEL_blend;
+    const bool details = outputs->median_depth || gsc__wants_statistics(outputs);
+    const bool depths = outputs->depth || outputs->inv_depth;
+    if (pass->raster->channels > 3)
+        return details || depths ? GSC__KERNEL_blend_many_details : GSC__KERNEL_blend_many;
+    if (details) return GSC__KERNEL_blend_details;
+    return depths ? GSC__KERNEL_blend_depths : GSC__KERNEL_blend;
+}
+
+/* The first group of channels makes everything, the others only their part of the image. */
+static gsc_status blend_groups(const gsc__gpu_pass *pass, const gsc_k_blend *blend) {
+    const uint32_t blocks = gsc__gpu_blend_blocks(&pass->layout, pass->multiprocessors);
+    gsc_k_blend group = *blend;
+    GSC__TRY(gsc__gpu_launch(pass->call, blend_kernel(pass), blocks, &group));
+    group.frame.final_t = NULL;
+    group.alpha = NULL;
+    for (int32_t c = GSC__BLEND_CHANNELS; c < group.channels; c += GSC__BLEND_CHANNELS) {
+        group.channel = c;
+        GSC__TRY(LAUNCH(blend_many, pass->call, blocks, group));
+    }
+    return GSC_OK;
 }
 
 /* statistics: memory for them, or NULL. */
 static gsc_status blend_bands(gsc__gpu_pass *pass, void *statistics, gsc_k_blend *blend) {
-    const enum gsc__gpu_kernel kernel = blend_kernel(pass);
-    const uint32_t blocks = kernel == GSC__KERNEL_blend_any
-                                ? gsc__gpu_blend_any_blocks(&pass->layout)
-                                : gsc__gpu_blend_blocks(&pass->layout, pass->multiprocessors);
     for (uint32_t round = 0; round < pass->lists.rounds; ++round) {
         GSC__TRY(gsc__gpu_lists_fill(pass, round));
         if (statistics && round == 0) GSC__TRY(gsc__gpu_statistics_begin(pass, statistics, blend));
         blend->band = pass->lists.bands + round;
-        GSC__TRY(gsc__gpu_launch(pass->call, kernel, blocks, blend));
+        GSC__TRY(blend_groups(pass, blend));
     }
     return GSC_OK;
 }

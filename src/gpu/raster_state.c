@@ -127,7 +127,7 @@ size_t gsc__gpu_lists_bytes(const gsc__gpu_layout *layout, int64_t intersections
 
 /* ------------------------------------------------------------------ blending */
 
-/* Warps of the fast kernels for a tile: 16x8 pixels each. */
+/* Warps of a tile: 16x8 pixels each. */
 static int64_t tile_warps(const gsc__gpu_layout *layout) {
     return (INT64_C(1) << (layout->grid.shift_x + layout->grid.shift_y)) / 128;
 }
@@ -141,11 +141,6 @@ uint32_t gsc__gpu_blend_blocks(const gsc__gpu_layout *layout, int multiprocessor
     const int64_t lists = gsc__gpu_long_lists(layout, multiprocessors);
     const int64_t finer = 3 * (lists < tiles ? lists : tiles);
     return gsc__gpu_blocks((tiles + finer) * tile_warps(layout), GSC__BLEND_BLOCK / 32);
-}
-
-uint32_t gsc__gpu_blend_any_blocks(const gsc__gpu_layout *layout) {
-    const uint32_t area = 1u << (layout->grid.shift_x + layout->grid.shift_y);
-    return (uint32_t)layout->grid.tiles * (area / GSC__BLEND_ANY_BLOCK);
 }
 
 /* ----------------------------------------------------------------------- pass */

@@ -18,7 +18,7 @@ gsc__gpu_sums gsc__gpu_sums_carve(const gsc__raster *raster, const gsc__gpu_layo
     s.sums = gsc__carve(&carver, n * GSC__SUMS, sizeof *s.sums);
     s.shares = gsc__carve(&carver, chunks * GSC__CAMERA_SHARES, sizeof *s.shares);
     if (fixed) s.fixed = gsc__carve(&carver, n * GSC__SUMS, sizeof *s.fixed);
-    if (fixed && raster->channels != 3) {
+    if (fixed && raster->channels > 3) {
         s.color_width = ((uint32_t)raster->channels + 3) / 4 * 4;
         s.color_sums = gsc__carve(&carver, n * s.color_width, sizeof *s.color_sums);
         s.color_fixed = gsc__carve(&carver, n * s.color_width, sizeof *s.color_fixed);

@@ -231,12 +231,12 @@ static void reproducible_sums_take_two_passes(void **state) {
         for (int i = 0; i < (variant == 2 ? 4 : 2); ++i) expect_next(&at, "gsc_clear_sums");
         expect_next(&at, variant == 0   ? "gsc_blend_backward_largest"
                          : variant == 1 ? "gsc_blend_backward_all_largest"
-                                        : "gsc_blend_backward_any_largest");
+                                        : "gsc_blend_backward_many_largest");
         gsc_k_blend_backward first, second;
         memcpy(&first, mock->launches[at - 1].args, sizeof first);
         expect_next(&at, variant == 0   ? "gsc_blend_backward_fixed"
                          : variant == 1 ? "gsc_blend_backward_all_fixed"
-                                        : "gsc_blend_backward_any_fixed");
+                                        : "gsc_blend_backward_many_fixed");
         memcpy(&second, mock->launches[at - 1].args, sizeof second);
         assert_non_null(first.fixed);
         assert_int_equal(first.color_sums != NULL, variant == 2);

@@ -15,7 +15,7 @@ static void the_outputs_choose_the_kernel(void **unused) {
     know(100);
     outputs.median_depth = &depth.tensor;
     expect_ok(run_blend());
-    assert_int_equal(launches_of("gsc_blend_any"), CAMERAS);
+    assert_int_equal(launches_of("gsc_blend_details"), CAMERAS);
     assert_int_equal(launches_of("gsc_blend") + launches_of("gsc_blend_depths"), 0);
     assert_int_equal(launches_of("gsc_finish_statistics"), 0);
 }
@@ -32,10 +32,10 @@ static void statistics_are_summed_and_finished(void **unused) {
     memset(touched.tensor.data, 0xff, sizeof(int32_t) * CAMERAS * GAUSSIANS);
     memset(weight_count.tensor.data, 0xff, sizeof(int32_t) * CAMERAS * GAUSSIANS);
     expect_ok(run_blend());
-    assert_int_equal(launches_of("gsc_blend_any"), CAMERAS);
+    assert_int_equal(launches_of("gsc_blend_details"), CAMERAS);
     for (int c = 0; c < CAMERAS; ++c) {
         ARGS_OF("weight_scale", c, scale);
-        ARGS_OF("blend_any", c, blend);
+        ARGS_OF("blend_details", c, blend);
         ARGS_OF("finish_statistics", c, finish);
         const float *weights = args.pixel_weights->data;
         assert_ptr_equal(scale.pixel_weights, weights + c * WIDTH * HEIGHT);

@@ -18,10 +18,26 @@ def listed_kernels():
     return {(file, name, "gsc_k_" + args, block) for file, name, args, block in rows}
 
 
+def source(path):
+    """The file's text, with its macro KERNEL, if it has one, expanded."""
+    text = re.sub(r" *\\\n", "\n", path.read_text())
+    macro = re.search(r"#define KERNEL\((.*?)\)(.*?)\n\n", text, flags=re.S)
+    if not macro:
+        return text
+
+    def expand(use):
+        body = macro.group(2)
+        for name, value in zip(macro.group(1).split(", "), use.group(1).split(", "), strict=True):
+            body = re.sub(rf"\b{name}\b", value, body)
+        return body
+
+    return re.sub(r"^KERNEL\((.*)\)$", expand, text.replace(macro.group(0), ""), flags=re.M)
+
+
 def kernels():
     """The same for every extern "C" kernel; one without launch bounds has one thread."""
     for path in sorted((ROOT / "cuda").glob("*.cu")):
-        for declaration in re.findall(r'extern "C"\s+__global__(.*?)\{', path.read_text(), re.S):
+        for declaration in re.findall(r'extern "C"\s+__global__(.*?)\{', source(path), re.S):
             bounds = re.search(r"__launch_bounds__\((\w+)", declaration)
             name, argument = re.search(
                 r"gsc_(\w+)\(const __grid_constant__ (gsc_k_\w+) args\)", declaration
@@ -37,7 +53,7 @@ def test_every_kernel_is_listed():
 
 def test_every_kernel_waits_for_the_one_before_it():
     for path in sorted((ROOT / "cuda").glob("*.cu")):
-        text = path.read_text()
+        text = source(path)
         bodies = re.findall(r'extern "C"\s+__global__[^{]*\{\n(.*)', text)
         assert len(bodies) == text.count("__global__ void")
         assert set(map(str.strip, bodies)) <= {"gsc__begin_kernel();"}, path.name
