@@ -136,6 +136,15 @@ def test_cameras(cameras, options):
         check(scene(1003, cameras, **options), axes=axes, offset=offset)
 
 
+@pytest.mark.parametrize("channels", [1, 2, 5, 16, 17, 50])
+@pytest.mark.parametrize("deterministic", [False, True])
+@pytest.mark.parametrize("own", [False, True])
+def test_channels(channels, deterministic, own):
+    """Absolute gradients are not linear in the upstream gradient: groups must not just add up."""
+    args = scene(1003, 2 if own else 1, channels=channels, own=own)
+    check({**args, "deterministic": deterministic}, offset=own)
+
+
 @pytest.mark.parametrize("name", ["means", "opacities", "scales", "rotations", "covariances", "sh",
                                   "sh_dc", "means2d", "means2d_abs", "view", "position"])
 def test_one_alone(name):
