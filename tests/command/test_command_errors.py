@@ -1,9 +1,9 @@
 """The gsplat-c command: its error lines and exit codes, and info, bench and help."""
 
 import json
+import os
 import re
 import subprocess
-import time
 
 import pytest
 
@@ -78,9 +78,9 @@ def test_long_header_is_read_in_linear_time(tmp_path):
     lines = [f"element {number} 0" for number in range(70000)]
     text = "\n".join(["ply", "format ascii 1.0", *lines, "end_header", ""])
     (tmp_path / "long.ply").write_text(text)
-    start = time.monotonic()
+    used = os.times()
     assert call("info", "long.ply", code=RUNTIME) == "long.ply: has no element 'vertex'"
-    assert time.monotonic() - start < 2
+    assert os.times().children_user - used.children_user < 4  # of a CPU, however busy it is
 
 
 def test_control_characters_are_escaped(scene, tmp_path):
