@@ -75,7 +75,8 @@ static enum gsc__gpu_kernel blend_backward_kernel(const gsc__gpu_pass *pass, enu
     return kernels[pass->grads->depth || pass->grads->inv_depth ? 1 : 0][mode];
 }
 
-/* Groups of channels add up, but for the absolute gradients of two and more. */
+/* Each group of channels adds its share to the sums.  Absolute gradients do not add up: if they are
+ * wanted of several groups, the first makes the moments of all channels. */
 static gsc_status blend_backward_groups(const gsc__gpu_pass *pass, enum gsc__gpu_kernel kernel,
                                         const gsc_k_blend_backward *args) {
     const uint32_t blocks = gsc__gpu_blend_blocks(&pass->layout, pass->multiprocessors);
