@@ -31,7 +31,6 @@ typedef pthread_once_t gsc__once;
 void gsc__mutex_init(gsc__mutex *mutex);
 void gsc__mutex_destroy(gsc__mutex *mutex);
 void gsc__mutex_lock(gsc__mutex *mutex);
-bool gsc__mutex_trylock(gsc__mutex *mutex);
 void gsc__mutex_unlock(gsc__mutex *mutex);
 void gsc__condition_init(gsc__condition *condition);
 void gsc__condition_destroy(gsc__condition *condition);

@@ -34,10 +34,6 @@ void gsc__mutex_lock(gsc__mutex *mutex) {
     pthread_mutex_lock(mutex);
 }
 
-bool gsc__mutex_trylock(gsc__mutex *mutex) {
-    return pthread_mutex_trylock(mutex) == 0;
-}
-
 void gsc__mutex_unlock(gsc__mutex *mutex) {
     pthread_mutex_unlock(mutex);
 }

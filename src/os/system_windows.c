@@ -44,10 +44,6 @@ void gsc__mutex_lock(gsc__mutex *mutex) {
     AcquireSRWLockExclusive((SRWLOCK *)mutex);
 }
 
-bool gsc__mutex_trylock(gsc__mutex *mutex) {
-    return TryAcquireSRWLockExclusive((SRWLOCK *)mutex) != 0;
-}
-
 void gsc__mutex_unlock(gsc__mutex *mutex) {
     ReleaseSRWLockExclusive((SRWLOCK *)mutex);
 }
@@ -151,7 +147,7 @@ void gsc__thread_pause(void) {
 /* Fiber-local storage: unlike the compiler's, it calls back when a thread ends and, for all
  * threads at once, when the index is freed.  So nothing remains if the library is unloaded before
  * the threads that used it end. */
-static INIT_ONCE storage_once = INIT_ONCE_STATIC_INIT;
+static gsc__once storage_once = GSC__ONCE_INIT;
 static DWORD storage_index = FLS_OUT_OF_INDEXES;
 
 static void WINAPI free_storage(void *storage) {
@@ -165,17 +161,13 @@ static void give_up_index(void) {
     FlsFree(index);
 }
 
-static BOOL CALLBACK take_index(INIT_ONCE *once, void *parameter, void **context) {
-    (void)once;
-    (void)parameter;
-    (void)context;
+static void take_index(void) {
     storage_index = FlsAlloc(free_storage);
     if (storage_index != FLS_OUT_OF_INDEXES && atexit(give_up_index) != 0) give_up_index();
-    return TRUE;
 }
 
 void *gsc__thread_storage(void) {
-    InitOnceExecuteOnce(&storage_once, take_index, NULL, NULL);
+    gsc__once_run(&storage_once, take_index);
     if (storage_index == FLS_OUT_OF_INDEXES) return NULL;
     void *storage = FlsGetValue(storage_index);
     if (storage) return storage;
