@@ -5,30 +5,16 @@
 #include <math.h>
 #include <string.h>
 
-static gsc_status report(gsc_status status) {
-    check_status(status);
-    return status;
-}
-
-static gsc_status run_project(struct bench *bench) {
-    return renderer_project(&bench->to) ? GSC_OK : GSC_ERROR_INTERNAL;
-}
-
-static gsc_status run_blend(struct bench *bench) {
-    return renderer_blend(&bench->to) ? GSC_OK : GSC_ERROR_INTERNAL;
-}
-
-static gsc_status run_forward(struct bench *bench) {
-    gsc_status status = run_project(bench);
-    return status == GSC_OK ? run_blend(bench) : status;
-}
-
-static bool prepare_projection(struct bench *bench) {
+static bool project(struct bench *bench) {
     return renderer_project(&bench->to);
 }
 
-static bool prepare_picture(struct bench *bench) {
-    return renderer_project(&bench->to) && renderer_blend(&bench->to);
+static bool blend(struct bench *bench) {
+    return renderer_blend(&bench->to);
+}
+
+static bool rasterize(struct bench *bench) {
+    return project(bench) && blend(bench);
 }
 
 static bool allocate(struct bench *bench, int index, int ndim, const int64_t *shape) {
@@ -48,7 +34,7 @@ static bool fill(struct array *array, float value) {
 static bool prepare_backward(struct bench *bench) {
     const renderer *to = &bench->to;
     const int64_t n = bench->scene->count;
-    if (!prepare_picture(bench) || !allocate(bench, 0, 3, to->color.shape) ||
+    if (!rasterize(bench) || !allocate(bench, 0, 3, to->color.shape) ||
         !allocate(bench, 1, 2, to->means.shape) || !allocate(bench, 2, 2, to->scales.shape) ||
         !allocate(bench, 3, 2, to->rotations.shape) ||
         !allocate(bench, 4, 1, to->opacities.shape) || !allocate(bench, 5, 3, to->sh.shape) ||
@@ -58,10 +44,9 @@ static bool prepare_backward(struct bench *bench) {
     return fill(&bench->arrays[0], 1 / (3 * pixels));
 }
 
-static gsc_status run_backward(struct bench *bench) {
+static bool run_backward(struct bench *bench) {
     renderer *to = &bench->to;
-    if (!array_reserve(&to->scratch, &to->device, to->info.backward_scratch_bytes))
-        return GSC_ERROR_OUT_OF_MEMORY;
+    if (!array_reserve(&to->scratch, &to->device, to->info.backward_scratch_bytes)) return false;
     GSC_INIT(gsc_raster_grads, grads);
     grads.color = &bench->arrays[0].view;
     grads.means = &bench->arrays[1].view;
@@ -70,13 +55,12 @@ static gsc_status run_backward(struct bench *bench) {
     grads.opacities = &bench->arrays[4].view;
     grads.sh = &bench->arrays[5].view;
     grads.means2d = &bench->arrays[6].view;
-    return report(gsc_raster_backward(to->context, &to->args, &to->buffers, &to->info, &grads,
-                                      to->device.stream));
+    return check_status(gsc_raster_backward(to->context, &to->args, &to->buffers, &to->info, &grads,
+                                            to->device.stream));
 }
 
-static gsc_status run_training(struct bench *bench) {
-    gsc_status status = run_forward(bench);
-    return status == GSC_OK ? run_backward(bench) : status;
+static bool run_training(struct bench *bench) {
+    return rasterize(bench) && run_backward(bench);
 }
 
 /* -------------------------------------------------------- nearest neighbours */
@@ -86,12 +70,12 @@ static bool prepare_knn(struct bench *bench) {
 }
 
 /* The mean distance to three neighbours, from which training starts its scales. */
-static gsc_status run_knn(struct bench *bench) {
+static bool run_knn(struct bench *bench) {
     GSC_INIT(gsc_knn_args, args);
     args.k = 3;
     args.points = &bench->to.means.view;
     args.mean2 = &bench->arrays[0].view;
-    return report(gsc_knn(bench->to.context, &args, bench->to.device.stream));
+    return check_status(gsc_knn(bench->to.context, &args, bench->to.device.stream));
 }
 
 /* ------------------------------------------------------------------- images */
@@ -110,7 +94,7 @@ static bool make_pair(struct bench *bench, const float *color, int64_t pixels) {
 
 /* Arrays: 0 the picture, 1 the shifted picture, 2 a scalar. */
 static bool prepare_images(struct bench *bench) {
-    if (!prepare_picture(bench)) return false;
+    if (!rasterize(bench)) return false;
     const int64_t h = bench->to.color.shape[0], w = bench->to.color.shape[1];
     const float *color = array_fetch(&bench->to.color);
     if (!color) return false;
@@ -135,22 +119,22 @@ static void ssim_args(struct bench *bench, gsc_ssim_args *args) {
     args->target = &bench->arrays[1].view;
 }
 
-static gsc_status run_ssim_forward(struct bench *bench) {
+static bool run_ssim_forward(struct bench *bench) {
     gsc_ssim_args args;
     ssim_args(bench, &args);
     args.mean = &bench->arrays[2].view;
-    return report(gsc_ssim_forward(bench->to.context, &args, bench->to.device.stream));
+    return check_status(gsc_ssim_forward(bench->to.context, &args, bench->to.device.stream));
 }
 
-static gsc_status run_ssim_backward(struct bench *bench) {
+static bool run_ssim_backward(struct bench *bench) {
     gsc_ssim_args args;
     ssim_args(bench, &args);
     args.grad_mean = &bench->arrays[2].view;
     args.grad_image = &bench->arrays[3].view;
-    return report(gsc_ssim_backward(bench->to.context, &args, bench->to.device.stream));
+    return check_status(gsc_ssim_backward(bench->to.context, &args, bench->to.device.stream));
 }
 
-static gsc_status run_image_loss(struct bench *bench) {
+static bool run_image_loss(struct bench *bench) {
     GSC_INIT(gsc_image_loss_args, args);
     args.l1_weight = 0.8f;
     args.ssim_weight = 0.2f;
@@ -158,7 +142,7 @@ static gsc_status run_image_loss(struct bench *bench) {
     args.target = &bench->arrays[1].view;
     args.grad_image = &bench->arrays[3].view;
     args.loss = &bench->arrays[2].view;
-    return report(gsc_image_loss(bench->to.context, &args, bench->to.device.stream));
+    return check_status(gsc_image_loss(bench->to.context, &args, bench->to.device.stream));
 }
 
 /* -------------------------------------------------------------------- Adam */
@@ -172,7 +156,7 @@ static bool prepare_adam(struct bench *bench) {
            fill(&bench->arrays[2], 0) && fill(&bench->arrays[3], 0);
 }
 
-static gsc_status run_adam(struct bench *bench) {
+static bool run_adam(struct bench *bench) {
     gsc_adam_group group = {0};
     group.parameter = &bench->arrays[0].view;
     group.gradient = &bench->arrays[1].view;
@@ -184,13 +168,13 @@ static gsc_status run_adam(struct bench *bench) {
     args.groups = &group;
     args.group_count = 1;
     args.group_stride = sizeof group;
-    return report(gsc_adam_step(bench->to.context, &args, bench->to.device.stream));
+    return check_status(gsc_adam_step(bench->to.context, &args, bench->to.device.stream));
 }
 
 const struct bench_case bench_cases[] = {
-    {"project", "project, sort and count the Gaussians", 0, NULL, run_project},
-    {"blend", "make the tile lists and blend", 0, prepare_projection, run_blend},
-    {"forward", "both of these", 0, NULL, run_forward},
+    {"project", "project, sort and count the Gaussians", 0, NULL, project},
+    {"blend", "make the tile lists and blend", 0, project, blend},
+    {"forward", "both of these", 0, NULL, rasterize},
     {"backward", "gradients of all parameters", 1, prepare_backward, run_backward},
     {"training", "forward and backward", 1, prepare_backward, run_training},
     {"knn", "mean squared distance to 3 neighbours", 0, prepare_knn, run_knn},

@@ -14,11 +14,10 @@ struct bench {
 
 struct bench_case {
     const char *name, *what;
-    unsigned inputs;                      /* bit i: arrays[i] is an input, besides the scene */
-    bool (*prepare)(struct bench *bench); /* false after fail() */
-    /* One run.  Not GSC_OK after fail(); GSC_ERROR_UNSUPPORTED if the library lacks the
-     * operation. */
-    gsc_status (*run)(struct bench *bench);
+    unsigned inputs; /* bit i: arrays[i] is an input, besides the scene */
+    /* Both return false after fail(); NULL: nothing to prepare. */
+    bool (*prepare)(struct bench *bench);
+    bool (*run)(struct bench *bench);
 };
 
 extern const struct bench_case bench_cases[];
