@@ -40,30 +40,26 @@ static char *file_name(const char *camera_name) {
     return name;
 }
 
-/* Whether two cameras give the same file, and so need their numbers in its name. */
-static bool find_repeated_files(const camera_list *cameras, bool *repeated) {
-    char **names = calloc(cameras->count, sizeof *names);
-    if (!names) return fail("no memory for the file names");
-    bool good = true;
-    for (size_t i = 0; good && i < cameras->count; i++)
-        good = (names[i] = file_name(cameras->items[i].name)) != NULL;
-    *repeated = good && find_repeated(names, cameras->count);
-    for (size_t i = 0; i < cameras->count; i++) free(names[i]);
-    free(names);
-    return good;
+/* "-00012" and the like; nothing where the cameras' names are enough. */
+static bool name_picture(struct camera *camera, const char *base, const char *number) {
+    char *name = file_name(camera->name);
+    free(camera->picture);
+    camera->picture = name ? format_text("%s%s%s.png", base, name, number) : NULL;
+    free(name);
+    return camera->picture != NULL;
 }
 
+/* Two cameras may give the same file: then all have their numbers in its name. */
 static bool name_pictures(camera_list *cameras, const char *base) {
-    bool repeated = false;
-    if (!find_repeated_files(cameras, &repeated)) return false;
-    for (size_t i = 0; i < cameras->count; i++) {
-        struct camera *camera = &cameras->items[i];
-        char *name = file_name(camera->name);
-        if (name)
-            camera->picture = repeated ? format_text("%s%s-%05zu.png", base, name, i)
-                                       : format_text("%s%s.png", base, name);
-        free(name);
-        if (!camera->picture) return false;
+    struct camera *items = cameras->items;
+    const char *repeated;
+    for (size_t i = 0; i < cameras->count; i++)
+        if (!name_picture(&items[i], base, "")) return false;
+    if (!find_repeated(&items->picture, cameras->count, sizeof *items, &repeated)) return false;
+    for (size_t i = 0; repeated && i < cameras->count; i++) {
+        char number[24];
+        snprintf(number, sizeof number, "-%05zu", i);
+        if (!name_picture(&items[i], base, number)) return false;
     }
     return true;
 }
@@ -120,7 +116,9 @@ static int check_paths(camera_list *cameras, const command_options *options) {
         paths[count++] = camera->depth_picture = depth_path(camera->picture);
         code = camera->depth_picture ? check_path(camera->depth_picture, options) : EXIT_RUNTIME;
     }
-    const char *repeated = paths && code == EXIT_OK ? find_repeated(paths, count) : NULL;
+    const char *repeated = NULL;
+    if (paths && code == EXIT_OK && !find_repeated(paths, count, sizeof *paths, &repeated))
+        code = EXIT_RUNTIME;
     if (repeated) code = fail_usage("%s: would be written twice, for two cameras", repeated);
     free(paths);
     return paths ? code : EXIT_RUNTIME;

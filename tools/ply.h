@@ -64,15 +64,5 @@ bool ply_read_row(ply *file, double *values /* [property_count] */);
 int ply_property_index(const ply_element *element, const char *name);
 
 extern const char *const ply_format_names[PLY_FORMATS];
-extern const struct ply_type_info {
-    const char *name, *old_name;
-    unsigned char bytes;
-} ply_types[PLY_TYPES];
-
-/* Between ply.c and ply_header.c.  The next `bytes` bytes, or the next line without its end (LF or
- * CR LF), valid until the next call; NULL after fail(), also at the end of the file. */
-const unsigned char *ply_take(ply *file, size_t bytes);
-char *ply_take_line(ply *file);
-bool ply_read_header(ply *file);
 
 #endif

@@ -100,9 +100,16 @@ static int compare_names(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-const char *find_repeated(char **names, size_t count) {
-    qsort(names, count, sizeof *names, compare_names);
-    for (size_t i = 1; i < count; i++)
-        if (strcmp(names[i - 1], names[i]) == 0) return names[i];
-    return NULL;
+/* Sorts a copy: there may be many thousands. */
+bool find_repeated(const void *items, size_t count, size_t item_bytes, const char **repeated) {
+    char **sorted = malloc((count + 1) * sizeof *sorted);
+    if (!sorted) return fail("out of memory");
+    for (size_t i = 0; i < count; i++)
+        memcpy(&sorted[i], (const char *)items + i * item_bytes, sizeof *sorted);
+    qsort(sorted, count, sizeof *sorted, compare_names);
+    *repeated = NULL;
+    for (size_t i = 1; i < count && !*repeated; i++)
+        if (strcmp(sorted[i - 1], sorted[i]) == 0) *repeated = sorted[i];
+    free(sorted);
+    return true;
 }

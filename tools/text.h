@@ -40,8 +40,9 @@ void progress_show(size_t done, size_t total);
 /* Clears the bar's line, before other text is printed. */
 void progress_hide(void);
 
-/* A name that occurs twice, or NULL.  Sorts the names: there may be many thousands. */
-const char *find_repeated(char **names, size_t count);
+/* Finds a name that occurs twice, or NULL, among items that begin with `char *name`.  False after
+ * fail(). */
+bool find_repeated(const void *items, size_t count, size_t item_bytes, const char **repeated);
 /* Text to be freed; NULL after fail(). */
 char *format_text(const char *format, ...) TEXT_PRINTF(1);
 
