@@ -1,5 +1,5 @@
 """Programs of an earlier or a later minor version run with this library, and
-scripts/abi-check.sh notices what would break them.
+tools/abi_check.py notices what would break them.
 
 Today's interface is frozen into a temporary folder, beside those that abi/ holds, so that the
 promise is tested before the first release, too."""
@@ -12,17 +12,18 @@ import sys
 
 import pytest
 
+from abi_check import asserts
+from header import PUBLIC, read
 from support import ROOT, run
 
 CLIENTS = ROOT / "tests/abi"
 STRICT = "-std=c11 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror".split()
-REFERENCE = ROOT / "tools/abi_reference.py"
 SONAME = "libgsplat_c.so.1"
 
 
 @pytest.fixture(autouse=True)
 def tools():
-    for tool in ("cc", "nm"):
+    for tool in ("cc", "nm", "readelf"):
         if shutil.which(tool) is None:
             pytest.skip(f"{tool} is not installed")
 
@@ -40,11 +41,15 @@ def baselines(tmp_path_factory):
 
 
 def empty_library(folder, include, version_script, soname=SONAME):
-    """A library that looks like one with these headers to a linker and to abidiff."""
+    """A library with these headers' functions, all empty."""
     source, library = folder / "reference.c", folder / "libgsplat_c.so"
-    text = run(sys.executable, REFERENCE, include.parent, "--library")
-    source.write_text(text)
-    run("cc", "-std=c11", "-g", "-w", "-shared", "-fPIC", f"-I{include}", source,
+    lines = ['#include "gsplat_c.h"']
+    for function in read(PUBLIC, include=include).functions:
+        given = ", ".join(f"{part.type} {part.name}" for part in function.parts) or "void"
+        body = "" if function.type == "void" else " return 0; "
+        lines.append(f"{function.type} {function.name}({given}) {{{body}}}\n")
+    source.write_text("\n".join(lines))
+    run("cc", "-std=c11", "-w", "-shared", "-fPIC", f"-I{include}", source,
         f"-Wl,-soname,{soname}", f"-Wl,--version-script={version_script}", "-o", library)
     return library
 
@@ -140,40 +145,26 @@ def test_layout_is_the_same_on_every_64_bit_system(baselines, system, tmp_path):
     (tmp_path / "string.h").write_text("void *memset(void *, int, __SIZE_TYPE__);\n")
     source = tmp_path / "asserts.c"
     for base in baselines:
-        source.write_text(run(sys.executable, REFERENCE, base, "--asserts"))
+        source.write_text(asserts(base / "include"))
         run("clang", f"--target={system}", "-std=c11", "-ffreestanding", "-fsyntax-only",
             "-Wpadded", "-Werror", f"-I{tmp_path}", f"-I{ROOT / 'include'}", source)
 
 
-# ------------------------------------------------------------------- abi-check
+# ------------------------------------------------------------------- abi_check
 
 
 def check(library, include, baselines):
     result = subprocess.run(
-        ["sh", ROOT / "scripts/abi-check.sh", library, include, baselines[0].parent],
+        [sys.executable, ROOT / "tools/abi_check.py", library, include, baselines[0].parent],
         capture_output=True, text=True, check=False)
     return result.returncode, result.stdout + result.stderr
 
 
-def needs_abidiff():
-    if shutil.which("abidiff") is None:
-        pytest.skip("abidiff is not installed")
-
-
 def test_library_and_headers_keep_the_promise(baselines, library):
-    needs_abidiff()
     code, said = check(library, ROOT / "include", baselines)
     assert code == 0, said
     for base in baselines:
         assert f"keeps what {base.name} promises" in said
-
-
-def test_a_library_without_debugging_information_is_refused(baselines, library, tmp_path):
-    needs_abidiff()
-    stripped = tmp_path / "stripped.so"
-    run("strip", "--strip-debug", "-o", stripped, library)
-    code, said = check(stripped, ROOT / "include", baselines)
-    assert code == 1 and "no debugging information" in said
 
 
 class Interface:
@@ -271,7 +262,6 @@ FREEZE = {
 
 @pytest.mark.parametrize("change", [*BREAKS, *FREEZE])
 def test_a_break_is_noticed(baselines, change, tmp_path):
-    needs_abidiff()
     interface = Interface(baselines, tmp_path)
     edit, named = {**BREAKS, **FREEZE}[change]
     edit(interface)
@@ -283,7 +273,6 @@ def test_a_break_is_noticed(baselines, change, tmp_path):
 
 
 def test_a_later_minor_may_add(baselines, tmp_path):
-    needs_abidiff()
     interface = Interface(baselines, tmp_path)
     interface.header = raise_minor(interface.header)
     interface.add("gsc_new")

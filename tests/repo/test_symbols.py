@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 
+from abi_check import exported
 from header import BINDINGS, PUBLIC, map_nodes, read
 from support import ROOT, run
 
@@ -25,17 +26,6 @@ def header_functions():
     assert len(names) == len(re.findall(r"^GSC_API ", text, flags=re.M)), "not understood"
     assert len(set(names)) == len(names), "declared twice"
     return set(names)
-
-
-def exported(library):
-    """{symbol: version node} of the dynamic symbols that the library defines."""
-    symbols = {}
-    for line in run("nm", "-D", "--defined-only", library).splitlines():
-        *_, kind, symbol = line.split()
-        if kind != "A":  # an absolute symbol: the version node itself
-            name, _, version = symbol.partition("@")
-            symbols[name] = version.lstrip("@")
-    return symbols
 
 
 def test_header_map_and_library_agree(library):
