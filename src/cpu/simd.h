@@ -48,12 +48,6 @@ GSC__INLINE gsc__mask gsc__vgt(gsc__vec a, gsc__vec b) {
 GSC__INLINE gsc__mask gsc__igt(gsc__veci a, gsc__veci b) {
     return _mm512_cmpgt_epi32_mask((__m512i)a, (__m512i)b);
 }
-GSC__INLINE gsc__mask gsc__mand(gsc__mask a, gsc__mask b) {
-    return (gsc__mask)(a & b);
-}
-GSC__INLINE gsc__mask gsc__mandnot(gsc__mask a, gsc__mask b) {
-    return (gsc__mask)(a & ~b);
-}
 GSC__INLINE gsc__vec gsc__vkeep(gsc__mask m, gsc__vec a) {
     return _mm512_maskz_mov_ps(m, a);
 }
@@ -70,61 +64,58 @@ GSC__INLINE gsc__mask gsc__vgt(gsc__vec a, gsc__vec b) {
 GSC__INLINE gsc__mask gsc__igt(gsc__veci a, gsc__veci b) {
     return a > b;
 }
-GSC__INLINE gsc__mask gsc__mand(gsc__mask a, gsc__mask b) {
-    return a & b;
-}
-GSC__INLINE gsc__mask gsc__mandnot(gsc__mask a, gsc__mask b) {
-    return a & ~b;
-}
 GSC__INLINE gsc__vec gsc__vkeep(gsc__mask m, gsc__vec a) {
     return (gsc__vec)((gsc__veci)a & m);
 }
 
 #endif
 
+GSC__INLINE gsc__mask gsc__mand(gsc__mask a, gsc__mask b) {
+    return (gsc__mask)(a & b);
+}
+GSC__INLINE gsc__mask gsc__mandnot(gsc__mask a, gsc__mask b) {
+    return (gsc__mask)(a & ~b);
+}
+
 /* ---------------------------------------- what each instruction set does its own way */
 
 /* gsc__mbits: bit i is set if lane i of the mask is. */
-#if GSC__LANES == 16
+#if GSC__LANES >= 8
 
+#if GSC__LANES == 16
+#define GSC__INTEL(name) _mm512_##name
 GSC__INLINE uint32_t gsc__mbits(gsc__mask m) {
     return m;
 }
 GSC__INLINE gsc__vec gsc__vselect(gsc__mask m, gsc__vec a, gsc__vec b) {
     return _mm512_mask_mov_ps(b, m, a);
 }
-GSC__INLINE gsc__vec gsc__vmin(gsc__vec a, gsc__vec b) {
-    return _mm512_min_ps(a, b);
-}
-GSC__INLINE gsc__vec gsc__vmax(gsc__vec a, gsc__vec b) {
-    return _mm512_max_ps(a, b);
-}
-GSC__INLINE gsc__vec gsc__vsqrt(gsc__vec a) {
-    return _mm512_sqrt_ps(a);
-}
-GSC__INLINE gsc__vec gsc__vfma(gsc__vec a, gsc__vec b, gsc__vec c) {
-    return _mm512_fmadd_ps(a, b, c);
-}
-
-#elif GSC__LANES == 8
-
+#else
+#define GSC__INTEL(name) _mm256_##name
 GSC__INLINE uint32_t gsc__mbits(gsc__mask m) {
     return (uint32_t)_mm256_movemask_ps((__m256)m);
 }
 GSC__INLINE gsc__vec gsc__vselect(gsc__mask m, gsc__vec a, gsc__vec b) {
     return _mm256_blendv_ps(b, a, (__m256)m);
 }
+#endif
+GSC__INLINE bool gsc__many(gsc__mask m) {
+    return gsc__mbits(m) != 0;
+}
+GSC__INLINE int gsc__mcount(gsc__mask m) {
+    return __builtin_popcount(gsc__mbits(m));
+}
 GSC__INLINE gsc__vec gsc__vmin(gsc__vec a, gsc__vec b) {
-    return _mm256_min_ps(a, b);
+    return GSC__INTEL(min_ps)(a, b);
 }
 GSC__INLINE gsc__vec gsc__vmax(gsc__vec a, gsc__vec b) {
-    return _mm256_max_ps(a, b);
+    return GSC__INTEL(max_ps)(a, b);
 }
 GSC__INLINE gsc__vec gsc__vsqrt(gsc__vec a) {
-    return _mm256_sqrt_ps(a);
+    return GSC__INTEL(sqrt_ps)(a);
 }
 GSC__INLINE gsc__vec gsc__vfma(gsc__vec a, gsc__vec b, gsc__vec c) {
-    return _mm256_fmadd_ps(a, b, c);
+    return GSC__INTEL(fmadd_ps)(a, b, c);
 }
 
 #elif defined(__aarch64__) && !defined(GSC_DOUBLE)
@@ -197,15 +188,6 @@ GSC__INLINE gsc__vec gsc__vfma(gsc__vec a, gsc__vec b, gsc__vec c) {
 
 #endif
 
-#if GSC__LANES >= 8
-GSC__INLINE bool gsc__many(gsc__mask m) {
-    return gsc__mbits(m) != 0;
-}
-GSC__INLINE int gsc__mcount(gsc__mask m) {
-    return __builtin_popcount(gsc__mbits(m));
-}
-#endif
-
 GSC__INLINE gsc__veci gsc__iselect(gsc__mask m, gsc__veci a, gsc__veci b) {
     return (gsc__veci)gsc__vselect(m, (gsc__vec)a, (gsc__vec)b);
 }
@@ -238,20 +220,17 @@ GSC__INLINE gsc_real gsc__vsum(gsc__vec v) {
 }
 
 /* Sums of all lanes of eight vectors. */
-#if GSC__LANES == 16
+#if GSC__LANES >= 8
 GSC__INLINE void gsc__vsum8(const gsc__vec v[8], gsc_real sums[8]) {
+#if GSC__LANES == 16
     __m256 h[8];
     for (int i = 0; i < 8; ++i)
         h[i] = _mm256_add_ps(_mm512_castps512_ps256(v[i]), _mm512_extractf32x8_ps(v[i], 1));
+#else
+    const gsc__vec *h = v;
+#endif
     __m256 a = _mm256_hadd_ps(_mm256_hadd_ps(h[0], h[1]), _mm256_hadd_ps(h[2], h[3]));
     __m256 b = _mm256_hadd_ps(_mm256_hadd_ps(h[4], h[5]), _mm256_hadd_ps(h[6], h[7]));
-    __m256 low = _mm256_permute2f128_ps(a, b, 0x20), high = _mm256_permute2f128_ps(a, b, 0x31);
-    _mm256_storeu_ps(sums, _mm256_add_ps(low, high));
-}
-#elif GSC__LANES == 8
-GSC__INLINE void gsc__vsum8(const gsc__vec v[8], gsc_real sums[8]) {
-    __m256 a = _mm256_hadd_ps(_mm256_hadd_ps(v[0], v[1]), _mm256_hadd_ps(v[2], v[3]));
-    __m256 b = _mm256_hadd_ps(_mm256_hadd_ps(v[4], v[5]), _mm256_hadd_ps(v[6], v[7]));
     __m256 low = _mm256_permute2f128_ps(a, b, 0x20), high = _mm256_permute2f128_ps(a, b, 0x31);
     _mm256_storeu_ps(sums, _mm256_add_ps(low, high));
 }
