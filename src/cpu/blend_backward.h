@@ -219,8 +219,8 @@ static bool gather_backward_chunk(const backward_task *task, const backward_work
 
 static void load_plane(const gsc__frame *frame, const gsc__tile_area *area, const gsc_real *image,
                        gsc_real *tile) {
-    gsc__plane_to_tile(image + frame->camera * frame->layout->pixels, area, frame->raster->width, 0,
-                       tile);
+    gsc__plane_to_tile(image + frame->camera * frame->layout->pixels, area, frame->raster->width, 1,
+                       0, tile);
 }
 
 /* Gradients with respect to the features, zero outside the image. */
@@ -228,12 +228,13 @@ static void load_gradients(const backward_task *task, const gsc__tile_area *area
     const gsc__frame *frame = task->frame;
     const gsc__raster *raster = frame->raster;
     const gsc__raster_grads *grads = task->grads;
-    if (grads->color)
-        gsc__color_to_tile(grads->color + frame->camera * raster->channels * frame->layout->pixels,
-                           area, raster, tile);
-    else
-        memset(tile, 0, (size_t)raster->channels * GSC__TILE_PIXELS * sizeof *tile);
-    tile += (int64_t)raster->channels * GSC__TILE_PIXELS;
+    const int64_t camera = frame->camera * raster->channels * frame->layout->pixels;
+    for (int32_t c = 0; c < raster->channels; ++c, tile += GSC__TILE_PIXELS)
+        if (grads->color)
+            gsc__plane_to_tile(grads->color + camera + c * gsc__channel_step(raster), area,
+                               raster->width, gsc__pixel_step(raster), 0, tile);
+        else
+            memset(tile, 0, GSC__TILE_PIXELS * sizeof *tile);
     if (grads->depth) {
         load_plane(frame, area, grads->depth, tile);
         tile += GSC__TILE_PIXELS;
@@ -248,7 +249,7 @@ static void begin_backward_tile(const backward_task *task, const backward_worksp
     const gsc__frame *frame = task->frame;
     const gsc__raster *raster = frame->raster;
     load_gradients(task, area, w->gradients);
-    gsc__plane_to_tile(frame->final_t, area, raster->width, 1, w->transmittance);
+    gsc__plane_to_tile(frame->final_t, area, raster->width, 1, 1, w->transmittance);
     if (task->grads->alpha)
         load_plane(frame, area, task->grads->alpha, w->behind);
     else

@@ -236,7 +236,7 @@ static void begin_blend_tile(const blend_task *task, const blend_workspace *w,
     for (int i = 0; i < GSC__TILE_PIXELS; ++i) w->median[i] = raster->median_default;
     if (task->statistics && raster->pixel_weights)
         gsc__plane_to_tile(raster->pixel_weights + frame->camera * frame->layout->pixels, area,
-                           raster->width, 0, w->weights);
+                           raster->width, 1, 0, w->weights);
     else if (task->statistics)
         memset(w->weights, 0, GSC__TILE_PIXELS * sizeof *w->weights);
 }
@@ -254,7 +254,7 @@ static void finish_blend_tile(const blend_task *task, const blend_workspace *w,
     const int32_t width = raster->width;
     gsc_real *t = w->transmittance, *sums = w->sums;
     for (int i = 0; i < GSC__TILE_PIXELS; ++i) t[i] = gsc__fabs(t[i]);
-    gsc__tile_to_plane(t, area, width, frame->final_t);
+    gsc__tile_to_plane(t, area, width, 1, frame->final_t);
     for (int32_t y = 0; y < area->height; ++y)
         for (int32_t x = 0; x < area->width; ++x)
             frame->walked[(int64_t)(area->y + y) * width + area->x + x] =
@@ -264,19 +264,20 @@ static void finish_blend_tile(const blend_task *task, const blend_workspace *w,
             gsc_real b = raster->background[frame->camera * raster->background_stride + c];
             for (int i = 0; i < GSC__TILE_PIXELS; ++i) sums[c * GSC__TILE_PIXELS + i] += t[i] * b;
         }
-    gsc__tile_to_color(sums, area, raster,
-                       out->color + frame->camera * raster->channels * frame->layout->pixels);
-    sums += (int64_t)raster->channels * GSC__TILE_PIXELS;
+    gsc_real *color = out->color + frame->camera * raster->channels * frame->layout->pixels;
+    for (int32_t c = 0; c < raster->channels; ++c, sums += GSC__TILE_PIXELS)
+        gsc__tile_to_plane(sums, area, width, gsc__pixel_step(raster),
+                           color + c * gsc__channel_step(raster));
     if (out->depth) {
-        gsc__tile_to_plane(sums, area, width, plane_of(frame, out->depth));
+        gsc__tile_to_plane(sums, area, width, 1, plane_of(frame, out->depth));
         sums += GSC__TILE_PIXELS;
     }
-    if (out->inv_depth) gsc__tile_to_plane(sums, area, width, plane_of(frame, out->inv_depth));
+    if (out->inv_depth) gsc__tile_to_plane(sums, area, width, 1, plane_of(frame, out->inv_depth));
     if (out->median_depth)
-        gsc__tile_to_plane(w->median, area, width, plane_of(frame, out->median_depth));
+        gsc__tile_to_plane(w->median, area, width, 1, plane_of(frame, out->median_depth));
     if (!out->alpha) return;
     for (int i = 0; i < GSC__TILE_PIXELS; ++i) t[i] = 1 - t[i];
-    gsc__tile_to_plane(t, area, width, plane_of(frame, out->alpha));
+    gsc__tile_to_plane(t, area, width, 1, plane_of(frame, out->alpha));
 }
 
 static void blend_tiles(void *arg, int64_t begin, int64_t end, int thread) {

@@ -30,60 +30,33 @@ static inline gsc__tile_area gsc__tile_area_of(const gsc__frame *frame, int64_t 
     return area;
 }
 
-/* Copies a tile into an image plane. */
+/* Copies a tile into an image plane, whose pixels lie step reals apart. */
 static inline void gsc__tile_to_plane(const gsc_real *tile, const gsc__tile_area *area,
-                                      int32_t image_width, gsc_real *plane) {
-    for (int32_t y = 0; y < area->height; ++y)
-        memcpy(plane + (int64_t)(area->y + y) * image_width + area->x, tile + y * GSC__TILE,
-               (size_t)area->width * sizeof *plane);
+                                      int64_t image_width, int64_t step, gsc_real *plane) {
+    for (int32_t y = 0; y < area->height; ++y, tile += GSC__TILE) {
+        gsc_real *row = plane + ((area->y + y) * image_width + area->x) * step;
+        for (int32_t x = 0; x < area->width; ++x) row[x * step] = tile[x];
+    }
 }
 
 /* The reverse; pixels outside the image get outside. */
 static inline void gsc__plane_to_tile(const gsc_real *plane, const gsc__tile_area *area,
-                                      int32_t image_width, gsc_real outside, gsc_real *tile) {
-    for (int32_t y = 0; y < GSC__TILE; ++y)
+                                      int64_t image_width, int64_t step, gsc_real outside,
+                                      gsc_real *tile) {
+    for (int32_t y = 0; y < GSC__TILE; ++y, tile += GSC__TILE) {
+        const int64_t first = ((area->y + y) * image_width + area->x) * step;
         for (int32_t x = 0; x < GSC__TILE; ++x)
-            tile[y * GSC__TILE + x] =
-                y < area->height && x < area->width
-                    ? plane[(int64_t)(area->y + y) * image_width + area->x + x]
-                    : outside;
-}
-
-/* Colour channels [channels][16][16] to [channels, H, W] or [H, W, channels]. */
-static inline void gsc__tile_to_color(const gsc_real *tile, const gsc__tile_area *area,
-                                      const gsc__raster *raster, gsc_real *color) {
-    const int64_t width = raster->width, pixels = width * raster->height;
-    const int32_t channels = raster->channels;
-    for (int32_t c = 0; c < channels; ++c, tile += GSC__TILE_PIXELS) {
-        if (!(raster->flags & GSC_RASTER_PIXEL_LAST)) {
-            gsc__tile_to_plane(tile, area, raster->width, color + c * pixels);
-            continue;
-        }
-        for (int32_t y = 0; y < area->height; ++y) {
-            gsc_real *row = color + ((area->y + y) * width + area->x) * channels + c;
-            for (int32_t x = 0; x < area->width; ++x)
-                row[(int64_t)x * channels] = tile[y * GSC__TILE + x];
-        }
+            tile[x] = y < area->height && x < area->width ? plane[first + x * step] : outside;
     }
 }
 
-/* The reverse; zero outside the image. */
-static inline void gsc__color_to_tile(const gsc_real *color, const gsc__tile_area *area,
-                                      const gsc__raster *raster, gsc_real *tile) {
-    const int64_t width = raster->width, pixels = width * raster->height;
-    const int32_t channels = raster->channels;
-    for (int32_t c = 0; c < channels; ++c, tile += GSC__TILE_PIXELS) {
-        if (!(raster->flags & GSC_RASTER_PIXEL_LAST)) {
-            gsc__plane_to_tile(color + c * pixels, area, raster->width, 0, tile);
-            continue;
-        }
-        memset(tile, 0, GSC__TILE_PIXELS * sizeof *tile);
-        for (int32_t y = 0; y < area->height; ++y) {
-            const gsc_real *row = color + ((area->y + y) * width + area->x) * channels + c;
-            for (int32_t x = 0; x < area->width; ++x)
-                tile[y * GSC__TILE + x] = row[(int64_t)x * channels];
-        }
-    }
+/* Colour is [channels, H, W] or [H, W, channels]: the distance between a channel's pixels, and
+ * between the first pixels of channels. */
+static inline int64_t gsc__pixel_step(const gsc__raster *raster) {
+    return raster->flags & GSC_RASTER_PIXEL_LAST ? raster->channels : 1;
+}
+static inline int64_t gsc__channel_step(const gsc__raster *raster) {
+    return raster->flags & GSC_RASTER_PIXEL_LAST ? 1 : (int64_t)raster->width * raster->height;
 }
 
 /* -------------------------------------------------------------------- splats */
