@@ -81,22 +81,20 @@ gsc_status gsc_raster_blend(gsc_context *context, const gsc_raster_args *args,
                             const gsc_raster_info *info, const DLTensor *overflow, void *stream) {
     step s;
     gsc__raster_call *call = &s.call;
-    gsc__tensor bytes_needed = {.name = "overflow",
-                                .given = overflow,
-                                .dtypes = GSC__INT64,
-                                .shapes = {{.ndim = 0}, gsc__shape1(1)},
-                                .choices = 2};
+    static const gsc__field bytes_needed = {.name = "overflow", .shapes = "|1", .kind = GSC__INT64};
+    gsc__sizes sizes = {0};
+    gsc__found found;
     GSC__TRY(begin(&s, "raster_blend", context, args, info, stream));
     GSC__TRY(gsc__raster_check_layout(call, &s.info));
     GSC__TRY(gsc__raster_outputs_args(&call->call, &call->raster, outputs, true, &call->outputs));
-    GSC__TRY(gsc__tensor_check(&call->call, &bytes_needed));
+    GSC__TRY(gsc__tensor_check(&call->call, &sizes, &bytes_needed, overflow, &found));
     const gsc__buffer_needs needs = {.state = call->sizes.state_bytes,
                                      .scratch = call->sizes.forward_scratch_bytes,
                                      .intersections = s.info.intersections_min_bytes,
                                      .uses_intersections = true};
     GSC__TRY(gsc__raster_buffers_args(&call->call, buffers, &needs, &call->buffers));
     GSC__TRY(gsc__raster_scratch(call, &s.workspace, &call->sizes));
-    return end(&s, context->backend->raster_blend(call, &s.info, bytes_needed.data));
+    return end(&s, context->backend->raster_blend(call, &s.info, found.data));
 }
 
 gsc_status gsc_raster_project_blend(gsc_context *context, const gsc_raster_args *args,

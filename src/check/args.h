@@ -18,13 +18,15 @@ gsc_status gsc__raster_outputs_args(const gsc__call *call, const gsc__raster *ra
                                     const gsc_raster_outputs *theirs, bool color_required,
                                     gsc__raster_outputs *out);
 
-/* [C, channels, H, W] or [C, H, W, channels] */
-gsc__shape gsc__color_shape(const gsc__raster *raster);
-/* [C, H, W] */
-gsc__shape gsc__pixel_shape(const gsc__raster *raster);
-/* [C, N, axes], or [C, N] for 0 axes */
-gsc__shape gsc__splat_shape(const gsc__raster *raster, int32_t axes);
+/* What the letters of the outputs' and gradients' shapes stand for: C cameras, N Gaussians, D
+ * channels, H, W, K coefficients of harmonics; X, Y and Z are the dimensions of a colour; E and B
+ * the cameras of colors and background, if each has its own. */
+void gsc__raster_sizes_of(const gsc__raster *raster, gsc__sizes *sizes);
+/* The gradient with respect to GSC_PARAMETER_*, which has the parameter's name and shape. */
+const gsc__field *gsc__parameter_field(int32_t parameter);
 
+/* GSC_ERROR_INVALID_ARGUMENT for arguments whose forward leaves nothing for backward. */
+gsc_status gsc__check_backward(const gsc__call *call, const gsc__raster *raster);
 gsc_status gsc__raster_grads_args(const gsc__call *call, const gsc__raster *raster,
                                   const gsc_raster_grads *theirs, gsc__raster_grads *out);
 
@@ -84,8 +86,7 @@ gsc_status gsc__adam_args(const gsc__call *call, const gsc_adam_args *theirs, gs
 void gsc__adam_release(gsc__adam *adam);
 
 enum { GSC__GROUP_PATH_SIZE = 24 }; /* "groups[4294967295]." */
-/* The settings of a group, from lr on. */
-gsc_status gsc__adam_scalars(const gsc__call *call, const gsc_adam_group *group,
-                             gsc__adam_group *out);
+/* The settings of a group; lr: the address of the first, in a gsc_adam_group or gsc_train_group. */
+gsc_status gsc__adam_settings(const gsc__call *call, const void *lr, gsc__adam_group *out);
 
 #endif

@@ -1,4 +1,5 @@
 #include "args.h"
+#include "number.h"
 
 #include "core/context.h"
 
@@ -20,8 +21,20 @@ void gsc__gaussian_window(int32_t size, double sigma, gsc__window *window) {
     for (int32_t i = 0; i < size; ++i) window->weights[i] = (gsc_real)(weights[i] / sum);
 }
 
+#define NUMBER(descriptor, result, name, ...) \
+    { #name, offsetof(descriptor, name), offsetof(result, name), __VA_ARGS__ }
+static const gsc__number sigma = {"sigma", offsetof(gsc_ssim_args, sigma), 0, 1.5,
+                                  GSC__NOT_NEGATIVE | GSC__TO_DOUBLE};
+static const gsc__number constants[] = {
+    NUMBER(gsc_ssim_args, gsc__ssim, c1, 0.0001, GSC__NOT_NEGATIVE),
+    NUMBER(gsc_ssim_args, gsc__ssim, c2, 0.0009, GSC__NOT_NEGATIVE)};
+#define WEIGHT(name, standard) NUMBER(gsc_image_loss_args, gsc__image_loss, name, standard, 0)
+static const gsc__number weights[] = {WEIGHT(l1_weight, 0.0), WEIGHT(l2_weight, 0.0),
+                                      WEIGHT(ssim_weight, 0.0), WEIGHT(grad_scale, 1.0)};
+
 static gsc_status check_options(const gsc__call *call, const gsc_ssim_args *args, gsc__ssim *out) {
     const int32_t size = args->window ? args->window : 11;
+    double wide;
     GSC__TRY(gsc__check_flags(call, "flags", args->flags, GSC_SSIM_VALID));
     GSC__TRY(gsc__check_flags(call, "reserved", args->reserved, 0));
     if (size < 1 || size > GSC__MAX_WINDOW || size % 2 == 0) {
@@ -29,25 +42,22 @@ static gsc_status check_options(const gsc__call *call, const gsc_ssim_args *args
                            "@window is %d, expected an odd number from 1 to %d", size,
                            GSC__MAX_WINDOW);
     }
-    GSC__TRY(gsc__check_not_negative(call, "sigma", args->sigma));
-    GSC__TRY(gsc__check_not_negative(call, "c1", args->c1));
-    GSC__TRY(gsc__check_not_negative(call, "c2", args->c2));
-    gsc__gaussian_window(size, args->sigma == 0.0f ? 1.5 : (double)args->sigma, &out->window);
+    GSC__TRY(gsc__numbers_check(call, &sigma, 1, args, &wide));
+    GSC__TRY(gsc__numbers_check(call, constants, GSC__COUNT(constants), args, out));
+    gsc__gaussian_window(size, wide, &out->window);
     out->flags = args->flags;
-    out->c1 = args->c1 == 0.0f ? GSC_REAL(0.0001) : (gsc_real)args->c1;
-    out->c2 = args->c2 == 0.0f ? GSC_REAL(0.0009) : (gsc_real)args->c2;
     return GSC_OK;
 }
 
-static gsc_status check_size(const gsc__call *call, const DLTensor *given, gsc__ssim *out) {
+/* -------------------------------------------------------------------- images */
+
+static gsc_status check_size(const gsc__call *call, gsc__sizes *sizes, const DLTensor *given,
+                             gsc__ssim *out) {
     const int32_t window = out->window.size;
-    gsc__tensor image = {
-        .name = "image",
-        .given = given,
-        .shapes = {gsc__shape4(GSC__ANY('B'), GSC__ANY('C'), GSC__ANY('H'), GSC__ANY('W'))},
-        .required = true,
-        .shape_only = true};
-    GSC__TRY(gsc__tensor_check(call, &image));
+    static const gsc__field image = {
+        .name = "image", .shapes = "BCHW", .kind = GSC__REQUIRED | GSC__SHAPE_ONLY};
+    gsc__found found;
+    GSC__TRY(gsc__tensor_check(call, sizes, &image, given, &found));
     const int64_t *shape = given->shape;
     char text[GSC__SHAPE_TEXT_SIZE];
     gsc__shape_text(shape, 4, text);
@@ -75,125 +85,70 @@ static gsc_status check_size(const gsc__call *call, const DLTensor *given, gsc__
     out->channels = (int32_t)shape[1];
     out->height = (int32_t)shape[2];
     out->width = (int32_t)shape[3];
-    return GSC_OK;
-}
-
-/* -------------------------------------------------------------------- images */
-
-static gsc_status check_image(const gsc__call *call, gsc__tensor *tensor, gsc__image *image) {
-    tensor->strided = true;
-    GSC__TRY(gsc__tensor_check(call, tensor));
-    memset(image, 0, sizeof *image);
-    if (!tensor->given) return GSC_OK;
-    image->data = tensor->data;
-    memcpy(image->strides, tensor->strides, sizeof image->strides);
-    image->bytes = tensor->given->dtype.bits == 8;
-    return GSC_OK;
-}
-
-static gsc_status image_in(const gsc__call *call, const char *name, const DLTensor *given,
-                           uint32_t dtypes, gsc__shape shape, gsc__image *image) {
-    gsc__tensor tensor = {.name = name, .given = given, .dtypes = dtypes, .shapes = {shape}};
-    return check_image(call, &tensor, image);
-}
-
-static gsc_status image_out(const gsc__call *call, const char *name, const DLTensor *given,
-                            gsc__shape shape, gsc__image *image) {
-    gsc__tensor tensor = {.name = name, .given = given, .shapes = {shape}, .output = true};
-    return check_image(call, &tensor, image);
-}
-
-/* [B, H, W] or [H, W], seen as [B, C, H, W] with one plane for all channels. */
-static gsc_status check_mask(const gsc__call *call, const DLTensor *mask, const gsc__ssim *size,
-                             gsc__image *image) {
-    gsc__tensor tensor = {.name = "mask",
-                          .given = mask,
-                          .dtypes = GSC__REAL | GSC__BOOL | GSC__UINT8,
-                          .shapes = {gsc__shape3(size->batch, size->height, size->width),
-                                     gsc__shape2(size->height, size->width)},
-                          .choices = 2};
-    GSC__TRY(check_image(call, &tensor, image));
-    if (!mask) return GSC_OK;
-    const int64_t *plane = tensor.strides + (tensor.which == 0 ? 1 : 0);
-    image->strides[0] = tensor.which == 0 ? tensor.strides[0] : 0;
-    image->strides[1] = 0;
-    image->strides[2] = plane[0];
-    image->strides[3] = plane[1];
+    const int32_t border = out->flags & GSC_SSIM_VALID ? window - 1 : 0;
+    gsc__size_set(sizes, 'X', out->width - border);
+    gsc__size_set(sizes, 'Y', out->height - border);
     return GSC_OK;
 }
 
 /* ---------------------------------------------------------------------- SSIM */
 
+#define SSIM(name, ...) GSC__FIELD(gsc_ssim_args, gsc__ssim, name, __VA_ARGS__)
+enum { IMAGE_OUT = GSC__IMAGE | GSC__SEPARATE };
+static const gsc__field ssim_images[] = {SSIM(image, "BCHW", GSC__IMAGE),
+                                         SSIM(target, "BCHW", GSC__IMAGE | GSC__REQUIRED)};
+static const gsc__field ssim_forward[] = {SSIM(map, "BCYX"), SSIM(mean, "|1")};
+static const gsc__field ssim_backward[] = {
+    SSIM(grad_map, "BCYX", GSC__IMAGE), SSIM(grad_mean, "|1"), SSIM(grad_image, "BCHW", IMAGE_OUT),
+    SSIM(grad_target, "BCHW", IMAGE_OUT)};
+
 static gsc_status ssim_common(const gsc__call *call, const gsc_ssim_args *theirs,
-                              gsc_ssim_args *args, gsc__ssim *out) {
+                              gsc_ssim_args *args, gsc__sizes *sizes, gsc__ssim *out) {
     memset(out, 0, sizeof *out);
     GSC__TRY(gsc__args_copy(call, "args", args, sizeof *args, theirs,
                             GSC__SIZE_THROUGH(gsc_ssim_args, grad_target)));
     GSC__TRY(check_options(call, args, out));
-    GSC__TRY(check_size(call, args->image, out));
-    const gsc__shape shape = gsc__shape4(out->batch, out->channels, out->height, out->width);
-    GSC__TRY(gsc__require(call, "target", args->target));
-    GSC__TRY(image_in(call, "image", args->image, GSC__REAL, shape, &out->image));
-    return image_in(call, "target", args->target, GSC__REAL, shape, &out->target);
-}
-
-static gsc__shape map_shape(const gsc__ssim *ssim) {
-    int32_t border = ssim->flags & GSC_SSIM_VALID ? ssim->window.size - 1 : 0;
-    return gsc__shape4(ssim->batch, ssim->channels, ssim->height - border, ssim->width - border);
+    GSC__TRY(check_size(call, sizes, args->image, out));
+    return gsc__fields_check(call, sizes, ssim_images, GSC__COUNT(ssim_images), args, out);
 }
 
 gsc_status gsc__ssim_forward_args(const gsc__call *call, const gsc_ssim_args *theirs,
                                   gsc__ssim *out) {
+    gsc__sizes sizes = {0};
     gsc_ssim_args args;
-    GSC__TRY(ssim_common(call, theirs, &args, out));
-    GSC__TRY(gsc__real_out(call, "map", args.map, map_shape(out), &out->map));
-    return gsc__scalar(call, "mean", args.mean, &out->mean);
+    GSC__TRY(ssim_common(call, theirs, &args, &sizes, out));
+    return gsc__fields_check(call, &sizes, ssim_forward, GSC__COUNT(ssim_forward), &args, out);
 }
 
 gsc_status gsc__ssim_backward_args(const gsc__call *call, const gsc_ssim_args *theirs,
                                    gsc__ssim *out) {
+    gsc__sizes sizes = {0};
     gsc_ssim_args args;
-    GSC__TRY(ssim_common(call, theirs, &args, out));
+    GSC__TRY(ssim_common(call, theirs, &args, &sizes, out));
     if (!args.grad_map == !args.grad_mean) {
         return gsc__refuse(call, GSC_ERROR_INVALID_ARGUMENT,
                            "@%s given, expected either grad_map or grad_mean",
                            args.grad_map ? "grad_map and grad_mean are" : "neither is");
     }
-    const gsc__shape shape = gsc__shape4(out->batch, out->channels, out->height, out->width);
-    gsc_real *grad_mean;
-    GSC__TRY(image_in(call, "grad_map", args.grad_map, GSC__REAL, map_shape(out), &out->grad_map));
-    GSC__TRY(gsc__scalar(call, "grad_mean", args.grad_mean, &grad_mean));
-    out->grad_mean = grad_mean;
-    GSC__TRY(image_out(call, "grad_image", args.grad_image, shape, &out->grad_image));
-    return image_out(call, "grad_target", args.grad_target, shape, &out->grad_target);
+    return gsc__fields_check(call, &sizes, ssim_backward, GSC__COUNT(ssim_backward), &args, out);
 }
 
 /* ---------------------------------------------------------------------- loss */
 
-static gsc_status check_weights(const gsc__call *call, const gsc_image_loss_args *args,
-                                gsc__image_loss *out) {
-    GSC__TRY(gsc__check_finite(call, "l1_weight", args->l1_weight));
-    GSC__TRY(gsc__check_finite(call, "l2_weight", args->l2_weight));
-    GSC__TRY(gsc__check_finite(call, "ssim_weight", args->ssim_weight));
-    GSC__TRY(gsc__check_finite(call, "grad_scale", args->grad_scale));
-    out->l1_weight = (gsc_real)args->l1_weight;
-    out->l2_weight = (gsc_real)args->l2_weight;
-    out->ssim_weight = (gsc_real)args->ssim_weight;
-    out->grad_scale = args->grad_scale == 0.0f ? GSC_REAL(1.0) : (gsc_real)args->grad_scale;
-    return GSC_OK;
-}
-
-static gsc_status copy_loss_args(const gsc__call *call, const gsc_image_loss_args *theirs,
-                                 gsc_image_loss_args *args, gsc__image_loss *out) {
-    memset(out, 0, sizeof *out);
-    return gsc__args_copy(call, "args", args, sizeof *args, theirs,
-                          GSC__SIZE_THROUGH(gsc_image_loss_args, grad_image));
-}
+#define LOSS(name, ...) GSC__FIELD(gsc_image_loss_args, gsc__image_loss, name, __VA_ARGS__)
+static const gsc__field mask =
+    LOSS(mask, "BHW|HW", GSC__IMAGE | GSC__REAL | GSC__BOOL | GSC__UINT8);
+static const gsc__field loss_results[] = {LOSS(loss, "|1"), LOSS(parts, "3")};
+static const gsc__field loss_images[] = {
+    LOSS(image, "BCHW", GSC__IMAGE),
+    LOSS(target, "BCHW", GSC__IMAGE | GSC__REAL | GSC__UINT8),
+    LOSS(grad_image, "BCHW", IMAGE_OUT),
+};
 
 /* All but image, target and gradient; image: its shape.  Options and size are checked as those of
  * SSIM. */
 static gsc_status loss_common(const gsc__call *call, const gsc_image_loss_args *args,
-                              const DLTensor *image, gsc__image_loss *out) {
+                              const DLTensor *image, gsc__sizes *sizes, gsc__image_loss *out) {
     const gsc_ssim_args options = {.flags = args->flags,
                                    .window = args->window,
                                    .sigma = args->sigma,
@@ -202,8 +157,8 @@ static gsc_status loss_common(const gsc__call *call, const gsc_image_loss_args *
                                    .reserved = args->reserved};
     gsc__ssim ssim = {0};
     GSC__TRY(check_options(call, &options, &ssim));
-    GSC__TRY(check_weights(call, args, out));
-    GSC__TRY(check_size(call, image, &ssim));
+    GSC__TRY(gsc__numbers_check(call, weights, GSC__COUNT(weights), args, out));
+    GSC__TRY(check_size(call, sizes, image, &ssim));
     out->flags = ssim.flags;
     out->window = ssim.window;
     out->c1 = ssim.c1;
@@ -213,20 +168,30 @@ static gsc_status loss_common(const gsc__call *call, const gsc_image_loss_args *
     out->height = ssim.height;
     out->width = ssim.width;
     GSC__TRY(gsc__require(call, "target", args->target));
-    GSC__TRY(check_mask(call, args->mask, &ssim, &out->mask));
-    GSC__TRY(gsc__scalar(call, "loss", args->loss, &out->loss));
-    return gsc__real_out(call, "parts", args->parts, gsc__shape1(3), &out->parts);
+    GSC__TRY(gsc__fields_check(call, sizes, &mask, 1, args, out));
+    if (args->mask) { /* as [B, C, H, W] with one plane for all channels */
+        int64_t *strides = out->mask.strides;
+        const int32_t rows = args->mask->ndim - 2;
+        const int64_t seen[4] = {rows ? strides[0] : 0, 0, strides[rows], strides[rows + 1]};
+        memcpy(strides, seen, sizeof seen);
+    }
+    return gsc__fields_check(call, sizes, loss_results, GSC__COUNT(loss_results), args, out);
+}
+
+static gsc_status copy_loss_args(const gsc__call *call, const gsc_image_loss_args *theirs,
+                                 gsc_image_loss_args *args, gsc__image_loss *out) {
+    memset(out, 0, sizeof *out);
+    return gsc__args_copy(call, "args", args, sizeof *args, theirs,
+                          GSC__SIZE_THROUGH(gsc_image_loss_args, grad_image));
 }
 
 gsc_status gsc__image_loss_args(const gsc__call *call, const gsc_image_loss_args *theirs,
                                 gsc__image_loss *out) {
+    gsc__sizes sizes = {0};
     gsc_image_loss_args args;
     GSC__TRY(copy_loss_args(call, theirs, &args, out));
-    GSC__TRY(loss_common(call, &args, args.image, out));
-    const gsc__shape shape = gsc__shape4(out->batch, out->channels, out->height, out->width);
-    GSC__TRY(image_in(call, "image", args.image, GSC__REAL, shape, &out->image));
-    GSC__TRY(image_in(call, "target", args.target, GSC__REAL | GSC__UINT8, shape, &out->target));
-    return image_out(call, "grad_image", args.grad_image, shape, &out->grad_image);
+    GSC__TRY(loss_common(call, &args, args.image, &sizes, out));
+    return gsc__fields_check(call, &sizes, loss_images, GSC__COUNT(loss_images), &args, out);
 }
 
 /* Strides of channel, row and column, of one camera's [channels, H, W] or [H, W, channels],
@@ -239,30 +204,34 @@ static void color_strides(const gsc__raster *raster, const int64_t strides[3], i
     out[3] = strides[2 - last];
 }
 
+static const gsc__field train_images[] = {
+    LOSS(target, "(C)XYZ", GSC__IMAGE | GSC__REAL | GSC__UINT8),
+    LOSS(grad_image, "(C)XYZ"),
+};
+
 gsc_status gsc__train_loss_args(const gsc__call *call, const gsc_image_loss_args *theirs,
                                 const gsc__raster *raster, gsc__image_loss *out) {
-    const gsc__shape shape = gsc__color_shape(raster);
-    const int64_t dense[3] = {shape.dims[2] * shape.dims[3], shape.dims[3], 1};
-    int64_t sizes[4] = {1, raster->channels, raster->height, raster->width};
+    int64_t shape[4] = {1, raster->channels, raster->height, raster->width};
     int64_t strides[4];
     const DLTensor image = {.device = call->context->device,
                             .ndim = 4,
                             .dtype = {kDLFloat, GSC_REAL_BITS, 1},
-                            .shape = sizes};
+                            .shape = shape};
+    gsc__sizes image_sizes = {0}, sizes = {0};
     gsc_image_loss_args args;
-    gsc_real *gradient;
+    gsc__raster_sizes_of(raster, &sizes);
+    const int64_t columns = gsc__size(&sizes, 'Z'), rows = gsc__size(&sizes, 'Y');
+    const int64_t dense[3] = {rows * columns, columns, 1};
     GSC__TRY(copy_loss_args(call, theirs, &args, out));
     if (args.image) {
         return gsc__refuse(call, GSC_ERROR_INVALID_ARGUMENT,
                            "@image is given, but it is the rasterizer's colour");
     }
-    GSC__TRY(loss_common(call, &args, &image, out));
-    GSC__TRY(image_in(call, "target", args.target, GSC__REAL | GSC__UINT8, shape, &out->target));
-    GSC__TRY(gsc__real_out(call, "grad_image", args.grad_image, shape, &gradient));
+    GSC__TRY(loss_common(call, &args, &image, &image_sizes, out));
+    GSC__TRY(gsc__fields_check(call, &sizes, train_images, GSC__COUNT(train_images), &args, out));
     memcpy(strides, out->target.strides, sizeof strides);
     color_strides(raster, strides + (args.target->ndim == 4 ? 1 : 0), out->target.strides);
     color_strides(raster, dense, out->image.strides);
     color_strides(raster, dense, out->grad_image.strides);
-    out->grad_image.data = gradient;
     return GSC_OK;
 }

@@ -1,43 +1,34 @@
 #include "args.h"
+#include "number.h"
 
-static gsc_status check_points(const gsc__call *call, const char *name, const DLTensor *tensor,
-                               char letter, const gsc_real **data, int64_t *count) {
-    GSC__TRY(gsc__real_in(call, name, tensor, gsc__shape2(GSC__ANY(letter), 3), data));
-    *count = tensor->shape[0];
-    if (*count <= GSC__MAX_GAUSSIANS) return GSC_OK;
-    return gsc__refuse(call, GSC_ERROR_OVERFLOW, "@%s has %lld rows, expected at most %lld", name,
-                       (long long)*count, (long long)GSC__MAX_GAUSSIANS);
-}
-
-static gsc_status check_results(const gsc__call *call, const gsc_knn_args *args, gsc__knn *out) {
-    const gsc__shape table = gsc__shape2(out->queries_count, out->k);
-    gsc__tensor list[] = {
-        {"indices", args->indices, &out->indices, GSC__INT32 | GSC__INT64, .shapes = {table}},
-        {"distances2", args->distances2, &out->distances2, .shapes = {table}},
-        {"mean2", args->mean2, &out->mean2, .shapes = {gsc__shape1(out->queries_count)}},
-    };
-    out->indices64 = args->indices && args->indices->dtype.bits == 64;
-    return gsc__tensors_check(call, list, sizeof list / sizeof list[0]);
-}
+#define TENSOR(name, ...) GSC__FIELD(gsc_knn_args, gsc__knn, name, __VA_ARGS__)
+static const gsc__field inputs[] = {
+    TENSOR(points, "N3", GSC__REQUIRED),
+    TENSOR(queries, "M3"),
+};
+static const gsc__field outputs[] = {
+    TENSOR(indices, "MK", GSC__INT32 | GSC__INT64),
+    TENSOR(distances2, "MK"),
+    TENSOR(mean2, "M"),
+};
+static const gsc__limit limits[] = {
+    {'N', "rows", 0, GSC__MAX_GAUSSIANS}, {'M', "rows", 0, GSC__MAX_GAUSSIANS}, {0}};
 
 gsc_status gsc__knn_args(const gsc__call *call, const gsc_knn_args *theirs, gsc__knn *out) {
+    gsc__sizes sizes = {.limits = limits};
     gsc_knn_args args;
     memset(out, 0, sizeof *out);
     GSC__TRY(gsc__args_copy(call, "args", &args, sizeof args, theirs,
                             GSC__SIZE_THROUGH(gsc_knn_args, scratch)));
     GSC__TRY(gsc__check_flags(call, "flags", args.flags, 0));
     out->k = args.k ? args.k : 3;
-    if (out->k < 1 || out->k > GSC__MAX_KNN_K) {
-        return gsc__refuse(call, GSC_ERROR_INVALID_ARGUMENT, "@k is %d, expected 1 to %d", out->k,
-                           GSC__MAX_KNN_K);
-    }
-    GSC__TRY(gsc__require(call, "points", args.points));
-    GSC__TRY(check_points(call, "points", args.points, 'N', &out->points, &out->points_count));
-    out->queries_count = out->points_count;
-    if (args.queries) {
-        GSC__TRY(
-            check_points(call, "queries", args.queries, 'M', &out->queries, &out->queries_count));
-    }
-    GSC__TRY(check_results(call, &args, out));
+    GSC__TRY(gsc__check_range(call, "k", out->k, 1, GSC__MAX_KNN_K));
+    gsc__size_set(&sizes, 'K', out->k);
+    GSC__TRY(gsc__fields_check(call, &sizes, inputs, GSC__COUNT(inputs), &args, out));
+    if (!args.queries) gsc__size_set(&sizes, 'M', gsc__size(&sizes, 'N'));
+    out->points_count = gsc__size(&sizes, 'N');
+    out->queries_count = gsc__size(&sizes, 'M');
+    GSC__TRY(gsc__fields_check(call, &sizes, outputs, GSC__COUNT(outputs), &args, out));
+    out->indices64 = args.indices && args.indices->dtype.bits == 64;
     return gsc__tensor_bytes(call, "scratch", args.scratch, 0, &out->scratch, &out->scratch_bytes);
 }

@@ -107,17 +107,30 @@ static gsc_status check_view(const gsc__call *call, const char *name, const DLTe
     return GSC_OK;
 }
 
-static gsc_status check_shape(const gsc__call *call, gsc__tensor *tensor) {
-    const DLTensor *given = tensor->given;
-    const int32_t choices = tensor->choices ? tensor->choices : 1;
-    for (int32_t i = 0; i < choices; ++i) {
-        tensor->which = i;
-        if (gsc__shape_fits(given, &tensor->shapes[i])) return GSC_OK;
+/* letters: which to check. */
+static gsc_status check_limits(const gsc__call *call, const gsc__sizes *sizes,
+                               const gsc__field *field, uint32_t letters) {
+    for (const gsc__limit *limit = sizes->limits; limit && limit->letter; ++limit) {
+        if (!(letters >> (limit->letter - 'A') & 1)) continue;
+        const int64_t size = gsc__size(sizes, limit->letter);
+        if (size >= limit->least && size <= limit->most) continue;
+        return gsc__refuse(call, size < limit->least ? GSC_ERROR_SHAPE : GSC_ERROR_OVERFLOW,
+                           "@%s has %lld %s, expected %s %lld", field->name, (long long)size,
+                           limit->what, limit->least > 0 ? "1 to" : "at most",
+                           (long long)limit->most);
     }
+    return GSC_OK;
+}
+
+static gsc_status check_shape(const gsc__call *call, gsc__sizes *sizes, const gsc__field *field,
+                              const DLTensor *given) {
+    const uint32_t known = sizes->known;
+    if (gsc__shape_fits(given, field->shapes, sizes))
+        return check_limits(call, sizes, field, sizes->known & ~known);
     char is[GSC__SHAPE_TEXT_SIZE], expected[2 * GSC__SHAPE_TEXT_SIZE];
-    return gsc__refuse(call, GSC_ERROR_SHAPE, "@%s is %s, expected %s", tensor->name,
+    return gsc__refuse(call, GSC_ERROR_SHAPE, "@%s is %s, expected %s", field->name,
                        gsc__shape_text(given->shape, given->ndim, is),
-                       gsc__shapes_text(tensor->shapes, choices, expected));
+                       gsc__shapes_text(field->shapes, sizes, expected));
 }
 
 /* Bytes from the first element to the end of the last one in memory order, for strides of
@@ -165,10 +178,14 @@ static gsc_status first_element(const gsc__call *call, const char *name, const D
     return GSC_OK;
 }
 
-static bool has_elements(const DLTensor *tensor) {
-    for (int32_t i = 0; i < tensor->ndim; ++i)
-        if (tensor->shape[i] == 0) return false;
-    return true;
+int64_t gsc__elements(const DLTensor *tensor) {
+    int64_t count = 1;
+    for (int32_t i = 0; i < tensor->ndim; ++i) {
+        const int64_t size = tensor->shape[i];
+        if (size == 0) return 0;
+        count = count > INT64_MAX / size ? INT64_MAX : count * size;
+    }
+    return count;
 }
 
 /* Row-major strides; saturated where they overflow, which check_extent then refuses. */
@@ -204,21 +221,19 @@ static gsc_status check_no_overlap(const gsc__call *call, const char *name, cons
     return GSC_OK;
 }
 
-/* ------------------------------------------------------------------- tensors */
-
 /* Strides of dimensions of size 1, and all strides of a tensor without elements, mean
  * nothing; some producers leave anything there. */
-static gsc_status check_memory(const gsc__call *call, gsc__tensor *tensor) {
-    const DLTensor *given = tensor->given;
-    int64_t *strides = tensor->strides;
-    if (!has_elements(given)) {
-        memset(strides, 0, sizeof tensor->strides);
-        tensor->data = given->data ? given->data : (void *)(uintptr_t)empty_data;
+static gsc_status check_memory(const gsc__call *call, const gsc__field *field,
+                               const DLTensor *given, gsc__found *found) {
+    int64_t *strides = found->strides;
+    if (gsc__elements(given) == 0) {
+        memset(strides, 0, sizeof found->strides);
+        found->data = given->data ? given->data : (void *)(uintptr_t)empty_data;
         return GSC_OK;
     }
     dense_strides(given, strides);
-    if (!tensor->strided) {
-        GSC__TRY(check_dense(call, tensor->name, given, strides));
+    if (!(field->kind & GSC__STRIDED)) {
+        GSC__TRY(check_dense(call, field->name, given, strides));
     } else {
         for (int32_t i = 0; i < given->ndim; ++i) {
             if (given->shape[i] == 1) {
@@ -228,67 +243,62 @@ static gsc_status check_memory(const gsc__call *call, gsc__tensor *tensor) {
             }
         }
     }
-    GSC__TRY(check_extent(call, tensor->name, given, strides));
-    GSC__TRY(first_element(call, tensor->name, given, &tensor->data));
-    return tensor->output ? check_no_overlap(call, tensor->name, given, strides) : GSC_OK;
+    GSC__TRY(check_extent(call, field->name, given, strides));
+    GSC__TRY(first_element(call, field->name, given, &found->data));
+    return field->kind & GSC__SEPARATE ? check_no_overlap(call, field->name, given, strides)
+                                       : GSC_OK;
 }
 
-static gsc_status check_given(const gsc__call *call, gsc__tensor *tensor) {
-    const DLTensor *given = tensor->given;
-    const char *name = tensor->name;
-    GSC__TRY(check_view(call, name, given));
-    GSC__TRY(check_dtype(call, name, given, tensor->dtypes ? tensor->dtypes : GSC__REAL));
-    GSC__TRY(check_shape(call, tensor));
-    if (!tensor->host_too || !gsc__device_is_host(given->device))
-        GSC__TRY(check_device(call, name, given));
-    return tensor->shape_only ? GSC_OK : check_memory(call, tensor);
+/* -------------------------------------------------------------------- fields */
+
+const DLTensor *gsc__field_of(const gsc__field *field, const void *descriptor) {
+    const DLTensor *given;
+    memcpy(&given, (const char *)descriptor + field->from, sizeof given);
+    return given;
 }
 
-gsc_status gsc__tensor_check(const gsc__call *call, gsc__tensor *tensor) {
-    if (tensor->required) GSC__TRY(gsc__require(call, tensor->name, tensor->given));
-    if (tensor->given) GSC__TRY(check_given(call, tensor));
-    if (tensor->result) memcpy(tensor->result, &tensor->data, sizeof tensor->data);
+gsc_status gsc__tensor_check(const gsc__call *call, gsc__sizes *sizes, const gsc__field *field,
+                             const DLTensor *given, gsc__found *found) {
+    const uint32_t types = field->kind & GSC__TYPES;
+    found->data = NULL;
+    if (field->kind & GSC__REQUIRED) GSC__TRY(gsc__require(call, field->name, given));
+    if (!given) return GSC_OK;
+    GSC__TRY(check_view(call, field->name, given));
+    GSC__TRY(check_dtype(call, field->name, given, types ? types : GSC__REAL));
+    GSC__TRY(check_shape(call, sizes, field, given));
+    if (!(field->kind & GSC__HOST_TOO) || !gsc__device_is_host(given->device))
+        GSC__TRY(check_device(call, field->name, given));
+    return field->kind & GSC__SHAPE_ONLY ? GSC_OK : check_memory(call, field, given, found);
+}
+
+static void store(const gsc__field *field, const DLTensor *given, const gsc__found *found,
+                  void *result) {
+    gsc__image image = {.data = found->data, .bytes = given->dtype.bits == 8};
+    memcpy(image.strides, found->strides, sizeof image.strides);
+    const bool whole = (field->kind & GSC__IMAGE) == GSC__IMAGE;
+    memcpy((char *)result + field->to, &image, whole ? sizeof image : sizeof image.data);
+}
+
+gsc_status gsc__fields_check(const gsc__call *call, gsc__sizes *sizes, const gsc__field *fields,
+                             size_t count, const void *descriptor, void *result) {
+    for (size_t i = 0; i < count; ++i) {
+        const DLTensor *given = gsc__field_of(&fields[i], descriptor);
+        gsc__found found;
+        GSC__TRY(gsc__tensor_check(call, sizes, &fields[i], given, &found));
+        if (given) store(&fields[i], given, &found, result);
+    }
     return GSC_OK;
-}
-
-gsc_status gsc__tensors_check(const gsc__call *call, gsc__tensor *tensors, size_t count) {
-    for (size_t i = 0; i < count; ++i) GSC__TRY(gsc__tensor_check(call, &tensors[i]));
-    return GSC_OK;
-}
-
-/* --------------------------------------------------------------- usual cases */
-
-gsc_status gsc__real_out(const gsc__call *call, const char *name, const DLTensor *given,
-                         gsc__shape shape, gsc_real **data) {
-    gsc__tensor tensor = {.name = name, .given = given, .result = data, .shapes = {shape}};
-    return gsc__tensor_check(call, &tensor);
-}
-
-gsc_status gsc__real_in(const gsc__call *call, const char *name, const DLTensor *given,
-                        gsc__shape shape, const gsc_real **data) {
-    gsc__tensor tensor = {.name = name, .given = given, .result = data, .shapes = {shape}};
-    return gsc__tensor_check(call, &tensor);
-}
-
-gsc_status gsc__scalar(const gsc__call *call, const char *name, const DLTensor *given,
-                       gsc_real **data) {
-    gsc__tensor tensor = {.name = name,
-                          .given = given,
-                          .result = data,
-                          .shapes = {{.ndim = 0}, gsc__shape1(1)},
-                          .choices = 2};
-    return gsc__tensor_check(call, &tensor);
 }
 
 gsc_status gsc__tensor_bytes(const gsc__call *call, const char *name, const DLTensor *given,
                              size_t needed, void **data, size_t *bytes) {
-    gsc__tensor tensor = {
-        .name = name, .given = given, .dtypes = GSC__UINT8, .shapes = {gsc__shape1(GSC__ANY('B'))}};
-    GSC__TRY(gsc__tensor_check(call, &tensor));
-    *data = tensor.data;
-    *bytes = 0;
+    const gsc__field field = {.name = name, .shapes = "B", .kind = GSC__UINT8};
+    gsc__sizes sizes = {0};
+    gsc__found found;
+    GSC__TRY(gsc__tensor_check(call, &sizes, &field, given, &found));
+    *data = found.data;
+    *bytes = (size_t)gsc__size(&sizes, 'B');
     if (!given) return GSC_OK;
-    *bytes = (size_t)given->shape[0];
     if ((uintptr_t)*data % GSC__BUFFER_ALIGNMENT != 0 && *bytes > 0) {
         return gsc__refuse(call, GSC_ERROR_LAYOUT,
                            "data of @%s is at 0x%llx, expected a multiple of %d", name,

@@ -1,4 +1,4 @@
-/* From a borrowed DLTensor to a pointer that was checked. */
+/* From the borrowed DLTensors of a descriptor to pointers that were checked, by tables of fields. */
 #ifndef GSC_TENSOR_H
 #define GSC_TENSOR_H
 
@@ -6,79 +6,91 @@
 
 /* -------------------------------------------------------------------- shapes */
 
-/* A dimension of any size, shown in messages as `letter`. */
-#define GSC__ANY(letter) (-(int64_t)(letter))
+enum { GSC__MAX_DIMS = 8, GSC__LETTERS = 26 };
 
-enum { GSC__MAX_DIMS = 8 };
-/* An expected shape. */
-typedef struct gsc__shape {
-    int32_t ndim;
-    bool droppable; /* the first dimension may be left out when it is 1 */
-    int64_t dims[GSC__MAX_DIMS];
-} gsc__shape;
+/* What a letter may stand for; letter 0 ends a list. */
+typedef struct gsc__limit {
+    char letter;
+    const char *what; /* for messages: "cameras" */
+    int64_t least, most;
+} gsc__limit;
 
-gsc__shape gsc__shape1(int64_t a);
-gsc__shape gsc__shape2(int64_t a, int64_t b);
-gsc__shape gsc__shape3(int64_t a, int64_t b, int64_t c);
-gsc__shape gsc__shape4(int64_t a, int64_t b, int64_t c, int64_t d);
-/* The same shape for every camera: the first dimension may be dropped when it is 1. */
-gsc__shape gsc__per_camera(gsc__shape shape);
+/* What the capital letters of shapes stand for. */
+typedef struct gsc__sizes {
+    const gsc__limit *limits; /* NULL: none */
+    uint32_t known; /* letters, as bits from A on; others fit any size and then stand for that */
+    int64_t of[GSC__LETTERS]; /* GSC__NO_DIMENSION: shapes do not have it */
+} gsc__sizes;
+#define GSC__NO_DIMENSION INT64_C(-1)
 
-/* Whether the tensor's ndim and shape are as expected. */
-bool gsc__shape_fits(const DLTensor *tensor, const gsc__shape *shape);
+void gsc__size_set(gsc__sizes *sizes, char letter, int64_t size);
+int64_t gsc__size(const gsc__sizes *sizes, char letter);
+
+/* Shapes are texts of a digit or letter for each dimension: "N3".  The first may be in parentheses,
+ * "(C)N3": it may be left out when it is 1.  A bar stands between shapes that are both allowed:
+ * "N|N1". */
+
+/* How many elements the tensor has, INT64_MAX if more than that. */
+int64_t gsc__elements(const DLTensor *tensor);
+/* Whether the tensor has one of the shapes; then every letter of that one is known. */
+bool gsc__shape_fits(const DLTensor *tensor, const char *shapes, gsc__sizes *sizes);
 
 enum { GSC__SHAPE_TEXT_SIZE = 128 };
-/* "[2, 4, 4]", or "[N, 3]" with GSC__ANY dimensions, cut off with ".." if it is long;
- * returns text. */
+/* "[2, 4, 4]", cut off with ".." if it is long; a negative dimension is a letter.  Returns text. */
 const char *gsc__shape_text(const int64_t *dims, int32_t ndim, char text[GSC__SHAPE_TEXT_SIZE]);
 /* "[1, 4, 4] or [4, 4]": all that the shapes allow; returns text. */
-const char *gsc__shapes_text(const gsc__shape *shapes, int32_t count,
+const char *gsc__shapes_text(const char *shapes, const gsc__sizes *sizes,
                              char text[2 * GSC__SHAPE_TEXT_SIZE]);
 
-/* ------------------------------------------------------------------- tensors */
+/* -------------------------------------------------------------------- fields */
 
-/* Element types, as bits so that a tensor may allow several. */
+/* The element types that a field allows, and what else it is. */
 enum {
-    GSC__REAL = 1u << 0, /* float32; float64 in the double build */
+    GSC__REAL = 1u << 0, /* float32; float64 in the double build; the default */
     GSC__INT32 = 1u << 1,
     GSC__INT64 = 1u << 2,
     GSC__UINT8 = 1u << 3,
-    GSC__BOOL = 1u << 4
+    GSC__BOOL = 1u << 4,
+    GSC__TYPES = (1u << 5) - 1,
+    GSC__REQUIRED = 1u << 5,
+    GSC__HOST_TOO = 1u << 6,   /* may also be in host memory, whatever the context's device */
+    GSC__STRIDED = 1u << 7,    /* any strides; otherwise dense and row-major */
+    GSC__SEPARATE = 1u << 8,   /* but no two elements may share memory through a stride of 0 */
+    GSC__SHAPE_ONLY = 1u << 9, /* strides and data do not matter */
+    GSC__IMAGE = GSC__STRIDED | 1u << 10 /* the result is a gsc__image, not a pointer */
 };
 
-/* A tensor among the arguments: what it must be and, once checked, where its data is.  Fill in the
- * first part by designated initialisers, and leave out what does not apply. */
-typedef struct gsc__tensor {
-    const char *name;      /* for messages */
-    const DLTensor *given; /* NULL: not given, which is fine unless required */
-    void *result;          /* address of the pointer that receives data; NULL: none */
-    uint32_t dtypes;       /* 0: GSC__REAL */
-    gsc__shape shapes[2];  /* allowed ones */
-    int32_t choices;       /* how many of them; 0: one */
-    bool required;
-    bool host_too;   /* may also be in host memory, whatever the context's device */
-    bool strided;    /* any strides; otherwise dense and row-major */
-    bool output;     /* strided, but no two elements may share memory through a stride of 0 */
-    bool shape_only; /* strides and data do not matter */
+/* A tensor of a descriptor. */
+typedef struct gsc__field {
+    const char *name;
+    size_t from; /* offset in the descriptor */
+    size_t to;   /* and of the pointer in the result */
+    const char *shapes;
+    uint32_t kind;
+    size_t needs; /* for results: offset in gsc__raster of the input without which there is none */
+} gsc__field;
+/* The initialiser of a field that has the same name in both structs. */
+#define GSC__FIELD(descriptor, result, member, ...)                                            \
+    {                                                                                          \
+        .name = #member, .from = offsetof(descriptor, member), .to = offsetof(result, member), \
+        .shapes = __VA_ARGS__                                                                  \
+    }
+#define GSC__COUNT(array) (sizeof(array) / sizeof(array)[0])
 
+/* What a tensor was found to have. */
+typedef struct gsc__found {
     void *data;                     /* NULL only if not given; no elements: not to be followed */
-    int32_t which;                  /* index of the first shape that fits */
     int64_t strides[GSC__MAX_DIMS]; /* in elements; 0 for dimensions of size 1 */
-} gsc__tensor;
+} gsc__found;
 
+/* The tensor that a descriptor has for the field. */
+const DLTensor *gsc__field_of(const gsc__field *field, const void *descriptor);
 /* Checks dtype, shape, device, strides and data, in this order. */
-gsc_status gsc__tensor_check(const gsc__call *call, gsc__tensor *tensor);
-/* Checks each, up to the first that fails. */
-gsc_status gsc__tensors_check(const gsc__call *call, gsc__tensor *tensors, size_t count);
-
-/* The usual cases: dense, of one shape and one type, optional. */
-gsc_status gsc__real_in(const gsc__call *call, const char *name, const DLTensor *given,
-                        gsc__shape shape, const gsc_real **data);
-gsc_status gsc__real_out(const gsc__call *call, const char *name, const DLTensor *given,
-                         gsc__shape shape, gsc_real **data);
-/* A scalar: [] or [1]. */
-gsc_status gsc__scalar(const gsc__call *call, const char *name, const DLTensor *given,
-                       gsc_real **data);
+gsc_status gsc__tensor_check(const gsc__call *call, gsc__sizes *sizes, const gsc__field *field,
+                             const DLTensor *given, gsc__found *found);
+/* Checks each, up to the first that fails, and fills in the result. */
+gsc_status gsc__fields_check(const gsc__call *call, gsc__sizes *sizes, const gsc__field *fields,
+                             size_t count, const void *descriptor, void *result);
 
 /* A byte buffer: dense uint8 [bytes], 256-byte aligned, of at least `needed` bytes; NULL and 0
  * if it is not given. */

@@ -1,91 +1,57 @@
 #include "args.h"
+#include "number.h"
 
 #include <stdio.h>
 
-/* ---------------------------------------------------------------- parameters */
-
-/* A tensor of the scene that may be trained. */
-typedef struct parameter {
-    const char *name;
-    const gsc_real *data;     /* NULL: not given */
-    const gsc_real *gradient; /* asked for */
-    int32_t choices;
-    gsc__shape shapes[2]; /* [choices], all of the same memory */
-} parameter;
-
-/* By GSC_PARAMETER_* - 1. */
-static void list_parameters(const gsc__raster *raster, const gsc__raster_grads *grads,
-                            parameter all[GSC__PARAMETERS]) {
-    const int64_t n = raster->gaussians, d = raster->channels;
-    const gsc__shape three = gsc__shape2(n, 3), four = gsc__shape2(n, 4), six = gsc__shape2(n, 6);
-    const gsc__shape sh = gsc__shape3(n, raster->sh_coefficients, 3), dc = gsc__shape3(n, 1, 3);
-    const gsc__shape colors[2] = {gsc__shape2(n, d), gsc__shape3(1, n, d)};
-    const parameter list[GSC__PARAMETERS] = {
-        {"means", raster->means, grads->means, 1, {three}},
-        {"opacities", raster->opacities, grads->opacities, 2, {gsc__shape1(n), gsc__shape2(n, 1)}},
-        {"scales", raster->scales, grads->scales, 1, {three}},
-        {"rotations", raster->rotations, grads->rotations, 1, {four}},
-        {"covariances", raster->covariances, grads->covariances, 1, {six}},
-        {"colors", raster->colors, grads->colors, 2, {colors[0], colors[1]}},
-        {"sh", raster->sh, grads->sh, 1, {sh}},
-        {"sh_dc", raster->sh_dc, grads->sh_dc, 1, {dc}}};
-    memcpy(all, list, sizeof list);
-}
-
 /* -------------------------------------------------------------------- groups */
 
-static gsc_status check_parameter(const gsc__call *call, uint32_t index,
-                                  const gsc_train_group *group, const gsc__raster *raster,
-                                  const parameter *which) {
-    if (!which->data) {
+static void *pointer_at(const void *base, size_t offset) {
+    void *data;
+    memcpy(&data, (const char *)base + offset, sizeof data);
+    return data;
+}
+
+/* gradient: the one with respect to the group's parameter. */
+static gsc_status check_parameter(const gsc__call *call, uint32_t index, const gsc__raster *raster,
+                                  const gsc__raster_grads *grads, const gsc__field *gradient) {
+    if (!pointer_at(raster, gradient->needs)) {
         return gsc__refuse(call, GSC_ERROR_INVALID_ARGUMENT,
-                           "@groups[%u] is for %s, which is not given", index, which->name);
+                           "@groups[%u] is for %s, which is not given", index, gradient->name);
     }
-    if (which->gradient) {
+    if (pointer_at(grads, gradient->to)) {
         return gsc__refuse(call, GSC_ERROR_INVALID_ARGUMENT,
-                           "@grads.%s is wanted, but groups[%u] is for %s", which->name, index,
-                           which->name);
+                           "@grads.%s is wanted, but groups[%u] is for %s", gradient->name, index,
+                           gradient->name);
     }
-    if (group->parameter != GSC_PARAMETER_COLORS || raster->channels == 3) return GSC_OK;
+    if (gradient != gsc__parameter_field(GSC_PARAMETER_COLORS) || raster->channels == 3)
+        return GSC_OK;
     return gsc__refuse(call, GSC_ERROR_UNSUPPORTED,
                        "@groups[%u] is for colors of %d channels, expected 3", index,
                        raster->channels);
 }
 
-static gsc_status check_moment(const gsc__call *call, const char *name, const DLTensor *given,
-                               const parameter *which, gsc_real **data) {
-    gsc__tensor moment = {
-        .name = name, .given = given, .result = data, .choices = which->choices, .required = true};
-    memcpy(moment.shapes, which->shapes, sizeof moment.shapes);
-    return gsc__tensor_check(call, &moment);
-}
-
 /* call: with the group's path. */
-static gsc_status check_group(const gsc__call *call, const gsc_train_group *group, int64_t rows,
-                              const parameter *which, gsc__adam_group *out) {
-    const gsc_adam_group settings = {.lr = group->lr,
-                                     .beta1 = group->beta1,
-                                     .beta2 = group->beta2,
-                                     .epsilon = group->epsilon,
-                                     .weight_decay = group->weight_decay,
-                                     .step = group->step};
-    GSC__TRY(gsc__adam_scalars(call, &settings, out));
-    GSC__TRY(check_moment(call, "moment1", group->moment1, which, &out->moment1));
-    GSC__TRY(check_moment(call, "moment2", group->moment2, which, &out->moment2));
-    out->rows = rows;
-    out->row_size = 1;
-    for (int32_t i = 1; i < which->shapes[0].ndim; ++i) out->row_size *= which->shapes[0].dims[i];
-    if (out->rows > 0 && out->row_size > 0) out->parameter = (gsc_real *)(uintptr_t)which->data;
+static gsc_status check_group(const gsc__call *call, const gsc_train_group *group,
+                              const gsc__raster *raster, const gsc__field *gradient,
+                              gsc__adam_group *out) {
+    const gsc__field moments[] = {
+        GSC__FIELD(gsc_train_group, gsc__adam_group, moment1, gradient->shapes, GSC__REQUIRED),
+        GSC__FIELD(gsc_train_group, gsc__adam_group, moment2, gradient->shapes, GSC__REQUIRED)};
+    gsc__sizes sizes = {0};
+    gsc__raster_sizes_of(raster, &sizes);
+    GSC__TRY(gsc__adam_settings(call, &group->lr, out));
+    GSC__TRY(gsc__fields_check(call, &sizes, moments, GSC__COUNT(moments), group, out));
+    out->rows = raster->gaussians;
+    out->row_size = out->rows ? gsc__elements(group->moment1) / out->rows : 0;
+    if (out->row_size > 0) out->parameter = pointer_at(raster, gradient->needs);
     return GSC_OK;
 }
 
 static gsc_status check_groups(const gsc__call *call, const gsc_train_args *args,
                                const gsc__raster *raster, gsc__train *out) {
     int64_t taken[GSC__PARAMETERS];
-    parameter parameters[GSC__PARAMETERS];
-    char paths[GSC__PARAMETERS][GSC__GROUP_PATH_SIZE]; /* for messages about other groups, too */
+    char path[GSC__GROUP_PATH_SIZE];
     for (int i = 0; i < GSC__PARAMETERS; ++i) taken[i] = -1;
-    list_parameters(raster, &out->grads, parameters);
     if (args->group_count > 0 && !args->groups) {
         return gsc__refuse(call, GSC_ERROR_INVALID_ARGUMENT, "@groups is NULL, expected %u groups",
                            args->group_count);
@@ -93,44 +59,34 @@ static gsc_status check_groups(const gsc__call *call, const gsc_train_args *args
     for (uint32_t i = 0; i < args->group_count; ++i) {
         const char *theirs = (const char *)args->groups + (size_t)i * args->group_stride;
         gsc_train_group group;
-        gsc__call part = *call;
-        snprintf(paths[i % GSC__PARAMETERS], sizeof paths[0], "groups[%u].", i);
-        part.path = paths[i % GSC__PARAMETERS];
+        snprintf(path, sizeof path, "groups[%u].", i);
+        const gsc__call part = gsc__call_of_part(call, path);
         GSC__TRY(gsc__args_copy_sized(&part, NULL, &group, sizeof group, theirs, args->group_stride,
                                       GSC__SIZE_THROUGH(gsc_train_group, reserved)));
-        if (group.parameter < 1 || group.parameter > GSC__PARAMETERS) {
-            return gsc__refuse(&part, GSC_ERROR_INVALID_ARGUMENT,
-                               "@parameter is %d, expected 1 to %d", group.parameter,
-                               GSC__PARAMETERS);
-        }
+        GSC__TRY(gsc__check_range(&part, "parameter", group.parameter, 1, GSC__PARAMETERS));
         const int32_t which = group.parameter - 1;
+        const gsc__field *gradient = gsc__parameter_field(group.parameter);
         GSC__TRY(gsc__check_flags(&part, "reserved", group.reserved, 0));
         if (taken[which] >= 0) {
             return gsc__refuse(call, GSC_ERROR_INVALID_ARGUMENT,
                                "groups[%lld] and groups[%u] are both for %s",
-                               (long long)taken[which], i, parameters[which].name);
+                               (long long)taken[which], i, gradient->name);
         }
         taken[which] = i;
         out->steps.groups[which].decoupled = (args->flags & GSC_TRAIN_DECOUPLED) != 0;
-        GSC__TRY(check_parameter(call, i, &group, raster, &parameters[which]));
-        GSC__TRY(check_group(&part, &group, raster->gaussians, &parameters[which],
-                             &out->steps.groups[which]));
+        GSC__TRY(check_parameter(call, i, raster, &out->grads, gradient));
+        GSC__TRY(check_group(&part, &group, raster, gradient, &out->steps.groups[which]));
     }
     return GSC_OK;
 }
 
 /* --------------------------------------------------------------- descriptors */
 
-static gsc__call call_of_part(const gsc__call *call, const char *path) {
-    gsc__call part = *call;
-    part.path = path;
-    return part;
-}
-
 static gsc_status check_raster(const gsc__call *call, const gsc_train_args *args,
                                gsc__raster *out) {
-    const gsc__call part = call_of_part(call, "raster.");
+    const gsc__call part = gsc__call_of_part(call, "raster.");
     GSC__TRY(gsc__raster_args(&part, args->raster, out));
+    if (args->grads) GSC__TRY(gsc__check_backward(&part, out));
     if (out->cameras == 1) return GSC_OK;
     return gsc__refuse(&part, GSC_ERROR_UNSUPPORTED, "@view has %d cameras, expected 1",
                        out->cameras);
@@ -148,8 +104,8 @@ static gsc_status check_grads(const gsc__call *call, const gsc_train_args *args,
 gsc_status gsc__train_args(gsc__raster_call *raster_call, const gsc_train_args *theirs,
                            gsc__train *out) {
     const gsc__call *call = &raster_call->call;
-    const gsc__call loss = call_of_part(call, "loss.");
-    const gsc__call buffers = call_of_part(call, "buffers.");
+    const gsc__call loss = gsc__call_of_part(call, "loss.");
+    const gsc__call buffers = gsc__call_of_part(call, "buffers.");
     gsc__raster *raster = &raster_call->raster;
     gsc_train_args args;
     memset(out, 0, sizeof *out);

@@ -1,7 +1,6 @@
 #include "context.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 
 gsc_status gsc__call_begin(gsc__call *call, const char *function, gsc_context *context,
@@ -16,6 +15,12 @@ gsc_status gsc__call_begin(gsc__call *call, const char *function, gsc_context *c
     }
     *call = (gsc__call){.function = function, .context = context, .stream = stream};
     return GSC_OK;
+}
+
+gsc__call gsc__call_of_part(const gsc__call *call, const char *path) {
+    gsc__call part = *call;
+    part.path = path;
+    return part;
 }
 
 /* --------------------------------------------------------------- descriptors */
@@ -100,17 +105,4 @@ gsc_status gsc__check_flags(const gsc__call *call, const char *what, uint32_t fl
     if ((flags & ~known) == 0) return GSC_OK;
     return gsc__refuse(call, GSC_ERROR_INVALID_ARGUMENT, "@%s is 0x%x, expected bits of 0x%x only",
                        what, flags, known);
-}
-
-gsc_status gsc__check_finite(const gsc__call *call, const char *what, float value) {
-    if (isfinite(value)) return GSC_OK;
-    return gsc__refuse(call, GSC_ERROR_INVALID_ARGUMENT, "@%s is %g, expected a finite number",
-                       what, (double)value);
-}
-
-gsc_status gsc__check_not_negative(const gsc__call *call, const char *what, float value) {
-    GSC__TRY(gsc__check_finite(call, what, value));
-    if (value >= 0.0f) return GSC_OK;
-    return gsc__refuse(call, GSC_ERROR_INVALID_ARGUMENT, "@%s is %g, expected 0 or more", what,
-                       (double)value);
 }

@@ -19,6 +19,9 @@ typedef struct gsc__call {
 gsc_status gsc__call_begin(gsc__call *call, const char *function, gsc_context *context,
                            void *stream);
 
+/* The call in which `path` leads to the descriptor being checked. */
+gsc__call gsc__call_of_part(const gsc__call *call, const char *path);
+
 /* ------------------------------------------------------------------ failures */
 
 #if defined(_WIN32) && defined(__GNUC__) && !defined(__clang__)
@@ -75,10 +78,5 @@ gsc_status gsc__args_check_result(const gsc__call *call, const char *what, const
 /* GSC_ERROR_INVALID_ARGUMENT if flags has a bit outside `known`. */
 gsc_status gsc__check_flags(const gsc__call *call, const char *what, uint32_t flags,
                             uint32_t known);
-
-/* GSC_ERROR_INVALID_ARGUMENT if value is NaN or infinite. */
-gsc_status gsc__check_finite(const gsc__call *call, const char *what, float value);
-/* The same, also if it is negative. */
-gsc_status gsc__check_not_negative(const gsc__call *call, const char *what, float value);
 
 #endif

@@ -2,7 +2,7 @@
 
 #include "views.h"
 
-#include "core/call.h"
+#include "check/number.h"
 
 static const gsc__call call = {.function = "f"};
 
@@ -134,16 +134,46 @@ static void unknown_flags_are_refused(void **state) {
                    "f: flags is 0x9, expected bits of 0x7 only");
 }
 
-static void numbers_must_be_finite(void **state) {
+static void numbers_are_checked_and_get_their_defaults(void **state) {
     (void)state;
-    expect_ok(gsc__check_finite(&call, "x", -1e30f));
-    expect_failure(gsc__check_finite(&call, "x", INFINITY), GSC_ERROR_INVALID_ARGUMENT,
-                   "f: x is inf, expected a finite number");
-    assert_int_equal(gsc__check_finite(&call, "x", NAN), GSC_ERROR_INVALID_ARGUMENT);
-    expect_ok(gsc__check_not_negative(&call, "x", 0.0f));
-    expect_failure(gsc__check_not_negative(&call, "x", -0.5f), GSC_ERROR_INVALID_ARGUMENT,
-                   "f: x is -0.5, expected 0 or more");
-    assert_int_equal(gsc__check_not_negative(&call, "x", NAN), GSC_ERROR_INVALID_ARGUMENT);
+    static const struct {
+        uint32_t kind;
+        float given;
+        double result;
+        const char *expected; /* NULL: accepted */
+    } cases[] = {
+        {0, 0.0f, 7.0, NULL},
+        {0, -1e30f, -1e30f, NULL},
+        {0, INFINITY, 0, "inf, expected a finite number"},
+        {GSC__NOT_NEGATIVE, 0.0f, 7.0, NULL},
+        {GSC__NOT_NEGATIVE, -0.5f, 0, "-0.5, expected 0 or more"},
+        {GSC__NOT_NEGATIVE, -INFINITY, 0, "-inf, expected a finite number"},
+        {GSC__BELOW_ONE, 0.5f, 0.5, NULL},
+        {GSC__BELOW_ONE, 1.0f, 0, "1, expected less than 1"},
+        {GSC__NEGATIVE_IS_ZERO, -2.0f, 0.0, NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+        gsc__number number = {.name = "x", .standard = 7.0, .kind = cases[i].kind};
+        gsc_real real = 0;
+        double wide = 0;
+        gsc_status status = gsc__numbers_check(&call, &number, 1, &cases[i].given, &real);
+        if (cases[i].expected) {
+            char message[64];
+            snprintf(message, sizeof message, "f: x is %s", cases[i].expected);
+            expect_failure(status, GSC_ERROR_INVALID_ARGUMENT, message);
+            continue;
+        }
+        expect_ok(status);
+        assert_true(real == (gsc_real)cases[i].result);
+        number.kind |= GSC__TO_DOUBLE;
+        expect_ok(gsc__numbers_check(&call, &number, 1, &cases[i].given, &wide));
+        assert_true(wide == cases[i].result);
+    }
+    const gsc__number number = {.name = "x"};
+    const float none = NAN;
+    gsc_real result;
+    assert_int_equal(gsc__numbers_check(&call, &number, 1, &none, &result),
+                     GSC_ERROR_INVALID_ARGUMENT);
 }
 
 int main(void) {
@@ -157,7 +187,7 @@ int main(void) {
         cmocka_unit_test(null_is_refused),
         cmocka_unit_test(results_keep_the_callers_size),
         cmocka_unit_test(unknown_flags_are_refused),
-        cmocka_unit_test(numbers_must_be_finite),
+        cmocka_unit_test(numbers_are_checked_and_get_their_defaults),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,26 +9,29 @@ static gsc_context cuda_context = {.device = {kDLCUDA, 1}};
 static const gsc__call cpu = {.function = "f", .context = &cpu_context};
 static const gsc__call cuda = {.function = "f", .context = &cuda_context};
 
-static gsc_status dense(const gsc__call *call, const view *v, gsc__shape shape, void **data) {
-    gsc__tensor tensor = {.name = "x", .given = &v->tensor, .shapes = {shape}};
-    gsc_status status = gsc__tensor_check(call, &tensor);
-    *data = tensor.data;
+static gsc_status check_field(const gsc__call *call, const view *v, const char *shapes,
+                              uint32_t kind, gsc__found *found) {
+    const gsc__field field = {.name = "x", .shapes = shapes, .kind = kind};
+    gsc__sizes sizes = {0};
+    return gsc__tensor_check(call, &sizes, &field, &v->tensor, found);
+}
+
+static gsc_status dense(const gsc__call *call, const view *v, const char *shapes, void **data) {
+    gsc__found found;
+    gsc_status status = check_field(call, v, shapes, 0, &found);
+    *data = found.data;
     return status;
 }
 
 /* Only dtype and shape. */
-static gsc_status typed(const view *v, uint32_t dtypes) {
-    gsc__tensor tensor = {.name = "x",
-                          .given = &v->tensor,
-                          .dtypes = dtypes,
-                          .shapes = {gsc__shape2(2, 3)},
-                          .shape_only = true};
-    return gsc__tensor_check(&cpu, &tensor);
+static gsc_status typed(const view *v, uint32_t types) {
+    gsc__found found;
+    return check_field(&cpu, v, "23", types | GSC__SHAPE_ONLY, &found);
 }
 
 static gsc_status dense_2x3(const view *v) {
     void *data;
-    return dense(&cpu, v, gsc__shape2(2, 3), &data);
+    return dense(&cpu, v, "23", &data);
 }
 
 static void dense_tensor_gives_its_data(void **state) {
@@ -36,20 +39,25 @@ static void dense_tensor_gives_its_data(void **state) {
     view v;
     void *data = NULL;
     VIEW(&v, 2, 3);
-    expect_ok(dense(&cpu, &v, gsc__shape2(2, 3), &data));
+    expect_ok(dense(&cpu, &v, "23", &data));
     assert_ptr_equal(data, view_memory);
     view_strides(&v);
-    expect_ok(dense(&cpu, &v, gsc__shape2(2, 3), &data));
+    expect_ok(dense(&cpu, &v, "23", &data));
     v.tensor.byte_offset = 16;
-    expect_ok(dense(&cpu, &v, gsc__shape2(2, 3), &data));
+    expect_ok(dense(&cpu, &v, "23", &data));
     assert_ptr_equal(data, view_memory + 16);
 }
 
 static void null_tensor_gives_null(void **state) {
     (void)state;
-    const gsc_real *in = (const gsc_real *)view_memory;
-    expect_ok(gsc__real_in(&cpu, "x", NULL, gsc__shape1(3), &in));
-    assert_null(in);
+    static const gsc__field field = {.name = "x", .shapes = "3"};
+    static const gsc__field required = {.name = "x", .shapes = "3", .kind = GSC__REQUIRED};
+    gsc__sizes sizes = {0};
+    gsc__found found = {.data = view_memory};
+    expect_ok(gsc__tensor_check(&cpu, &sizes, &field, NULL, &found));
+    assert_null(found.data);
+    expect_failure(gsc__tensor_check(&cpu, &sizes, &required, NULL, &found),
+                   GSC_ERROR_INVALID_ARGUMENT, "f: x is missing");
     expect_failure(gsc__require(&cpu, "x", NULL), GSC_ERROR_INVALID_ARGUMENT, "f: x is missing");
 }
 
@@ -95,9 +103,9 @@ static void leading_one_may_be_dropped(void **state) {
     (void)state;
     view v;
     void *data;
-    const gsc__shape one = gsc__per_camera(gsc__shape3(1, 4, 4));
-    const gsc__shape two = gsc__per_camera(gsc__shape3(2, 4, 4));
-    const gsc__shape any = gsc__per_camera(gsc__shape3(GSC__ANY('C'), 4, 4));
+    const char *one = "(1)44";
+    const char *two = "(2)44";
+    const char *any = "(C)44";
     VIEW(&v, 4, 4);
     expect_ok(dense(&cpu, &v, one, &data));
     expect_ok(dense(&cpu, &v, any, &data));
@@ -114,23 +122,72 @@ static void leading_one_may_be_dropped(void **state) {
                    "f: x is [4, 3], expected [C, 4, 4] or [4, 4]");
 }
 
-static void first_shape_that_fits_is_told(void **state) {
+static void several_shapes_may_be_allowed(void **state) {
     (void)state;
     view v;
-    gsc__tensor tensor = {.name = "x",
-                          .given = &v.tensor,
-                          .shapes = {gsc__shape1(5), gsc__shape2(5, 1)},
-                          .choices = 2,
-                          .shape_only = true};
+    void *data;
     VIEW(&v, 5);
-    expect_ok(gsc__tensor_check(&cpu, &tensor));
-    assert_int_equal(tensor.which, 0);
+    expect_ok(dense(&cpu, &v, "5|51", &data));
     VIEW(&v, 5, 1);
-    expect_ok(gsc__tensor_check(&cpu, &tensor));
-    assert_int_equal(tensor.which, 1);
+    expect_ok(dense(&cpu, &v, "5|51", &data));
     VIEW(&v, 5, 2);
-    expect_failure(gsc__tensor_check(&cpu, &tensor), GSC_ERROR_SHAPE,
+    expect_failure(dense(&cpu, &v, "5|51", &data), GSC_ERROR_SHAPE,
                    "f: x is [5, 2], expected [5] or [5, 1]");
+}
+
+static gsc_status lettered(gsc__sizes *sizes, const char *shapes, const view *v) {
+    const gsc__field field = {.name = "x", .shapes = shapes};
+    gsc__found found;
+    return gsc__tensor_check(&cpu, sizes, &field, &v->tensor, &found);
+}
+
+static void letters_stand_for_what_came_first(void **state) {
+    (void)state;
+    gsc__sizes sizes = {0};
+    view v;
+    VIEW(&v, 7, 3);
+    expect_ok(lettered(&sizes, "(C)N3", &v));
+    assert_int_equal(gsc__size(&sizes, 'N'), 7);
+    assert_int_equal(gsc__size(&sizes, 'C'), 1);
+    VIEW(&v, 1, 7, 3);
+    expect_ok(lettered(&sizes, "(C)N3", &v));
+    VIEW(&v, 2, 7, 3);
+    expect_failure(lettered(&sizes, "(C)N3", &v), GSC_ERROR_SHAPE,
+                   "f: x is [2, 7, 3], expected [1, 7, 3] or [7, 3]");
+    VIEW(&v, 8, 3);
+    expect_failure(lettered(&sizes, "N3", &v), GSC_ERROR_SHAPE, "f: x is [8, 3], expected [7, 3]");
+    gsc__size_set(&sizes, 'E', GSC__NO_DIMENSION);
+    expect_failure(lettered(&sizes, "(E)ND", &v), GSC_ERROR_SHAPE,
+                   "f: x is [8, 3], expected [7, D]");
+    VIEW(&v, 7, 3);
+    expect_ok(lettered(&sizes, "(E)ND", &v));
+    assert_int_equal(gsc__size(&sizes, 'D'), 3);
+}
+
+static void letters_have_limits(void **state) {
+    (void)state;
+    static const gsc__limit limits[] = {{'C', "cameras", 1, 4}, {'N', "rows", 0, 5}, {0}};
+    static const struct {
+        int64_t shape[2];
+        gsc_status status;
+        const char *message;
+    } cases[] = {
+        {{1, 0}, GSC_OK, NULL},
+        {{4, 5}, GSC_OK, NULL},
+        {{0, 5}, GSC_ERROR_SHAPE, "f: x has 0 cameras, expected 1 to 4"},
+        {{5, 5}, GSC_ERROR_OVERFLOW, "f: x has 5 cameras, expected 1 to 4"},
+        {{4, 6}, GSC_ERROR_OVERFLOW, "f: x has 6 rows, expected at most 5"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+        gsc__sizes sizes = {.limits = limits};
+        view v;
+        view_init(&v, 2, cases[i].shape);
+        gsc_status status = lettered(&sizes, "CN", &v);
+        if (cases[i].message)
+            expect_failure(status, cases[i].status, cases[i].message);
+        else
+            expect_ok(status);
+    }
 }
 
 static void wrong_types(void **state) {
@@ -196,7 +253,7 @@ static void devices(void **state) {
         void *data;
         VIEW(&v, 3);
         view_device(&v, cases[i].type, cases[i].id);
-        gsc_status status = dense(cases[i].call, &v, gsc__shape1(3), &data);
+        gsc_status status = dense(cases[i].call, &v, "3", &data);
         if (cases[i].message) {
             expect_failure(status, GSC_ERROR_DEVICE, cases[i].message);
         } else {
@@ -208,31 +265,30 @@ static void devices(void **state) {
 static void some_tensors_may_be_on_the_host(void **state) {
     (void)state;
     view v;
-    gsc__tensor tensor = {
-        .name = "x", .given = &v.tensor, .shapes = {gsc__shape1(3)}, .host_too = true};
+    gsc__found found;
     VIEW(&v, 3);
-    expect_ok(gsc__tensor_check(&cuda, &tensor));
+    expect_ok(check_field(&cuda, &v, "3", GSC__HOST_TOO, &found));
     view_device(&v, kDLCUDAHost, 0);
-    expect_ok(gsc__tensor_check(&cuda, &tensor));
+    expect_ok(check_field(&cuda, &v, "3", GSC__HOST_TOO, &found));
     view_device(&v, kDLCUDA, 1);
-    expect_ok(gsc__tensor_check(&cuda, &tensor));
+    expect_ok(check_field(&cuda, &v, "3", GSC__HOST_TOO, &found));
     view_device(&v, kDLCUDA, 2);
-    expect_failure(gsc__tensor_check(&cuda, &tensor), GSC_ERROR_DEVICE,
+    expect_failure(check_field(&cuda, &v, "3", GSC__HOST_TOO, &found), GSC_ERROR_DEVICE,
                    "f: x is on cuda:2, expected cuda:1");
 }
 
 static void scalars(void **state) {
     (void)state;
-    gsc_real *data;
+    void *data;
     view v;
     view_init(&v, 0, NULL);
     v.tensor.shape = NULL;
-    expect_ok(gsc__scalar(&cpu, "x", &v.tensor, &data));
+    expect_ok(dense(&cpu, &v, "|1", &data));
     assert_ptr_equal(data, view_memory);
     VIEW(&v, 1);
-    expect_ok(gsc__scalar(&cpu, "x", &v.tensor, &data));
+    expect_ok(dense(&cpu, &v, "|1", &data));
     VIEW(&v, 2);
-    expect_failure(gsc__scalar(&cpu, "x", &v.tensor, &data), GSC_ERROR_SHAPE,
+    expect_failure(dense(&cpu, &v, "|1", &data), GSC_ERROR_SHAPE,
                    "f: x is [2], expected [] or [1]");
 }
 
@@ -243,7 +299,9 @@ int main(void) {
         cmocka_unit_test(wrong_shapes),
         cmocka_unit_test(long_shapes_are_cut),
         cmocka_unit_test(leading_one_may_be_dropped),
-        cmocka_unit_test(first_shape_that_fits_is_told),
+        cmocka_unit_test(several_shapes_may_be_allowed),
+        cmocka_unit_test(letters_stand_for_what_came_first),
+        cmocka_unit_test(letters_have_limits),
         cmocka_unit_test(wrong_types),
         cmocka_unit_test(devices),
         cmocka_unit_test(some_tensors_may_be_on_the_host),

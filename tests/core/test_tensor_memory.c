@@ -6,16 +6,26 @@
 static gsc_context context = {.device = {kDLCPU, 0}};
 static const gsc__call cpu = {.function = "f", .context = &context};
 
-static gsc_status dense(const gsc__call *call, const view *v, gsc__shape shape, void **data) {
-    gsc__tensor tensor = {.name = "x", .given = &v->tensor, .shapes = {shape}};
-    gsc_status status = gsc__tensor_check(call, &tensor);
-    *data = tensor.data;
+/* Letters of sizes that no digit can say. */
+static const gsc__sizes huge = {.known = 7, .of = {INT64_MAX, INT64_MAX / 2, (int64_t)1 << 32}};
+
+static gsc_status check_field(const gsc__call *call, const view *v, const char *shapes,
+                              uint32_t kind, gsc__found *found) {
+    const gsc__field field = {.name = "x", .shapes = shapes, .kind = kind};
+    gsc__sizes sizes = huge;
+    return gsc__tensor_check(call, &sizes, &field, &v->tensor, found);
+}
+
+static gsc_status dense(const gsc__call *call, const view *v, const char *shapes, void **data) {
+    gsc__found found;
+    gsc_status status = check_field(call, v, shapes, 0, &found);
+    *data = found.data;
     return status;
 }
 
 static gsc_status dense_2x3(const view *v) {
     void *data;
-    return dense(&cpu, v, gsc__shape2(2, 3), &data);
+    return dense(&cpu, v, "23", &data);
 }
 
 static void strides_must_be_dense(void **state) {
@@ -47,9 +57,9 @@ static void strides_of_size_one_do_not_matter(void **state) {
     view_strides(&v);
     v.strides[0] = -77;
     v.strides[2] = INT64_MAX;
-    expect_ok(dense(&cpu, &v, gsc__shape3(1, 3, 1), &data));
+    expect_ok(dense(&cpu, &v, "131", &data));
     v.strides[1] = 2;
-    expect_failure(dense(&cpu, &v, gsc__shape3(1, 3, 1), &data), GSC_ERROR_LAYOUT,
+    expect_failure(dense(&cpu, &v, "131", &data), GSC_ERROR_LAYOUT,
                    "f: x has stride 2 in dimension 1, expected 1 (dense row-major)");
 }
 
@@ -62,12 +72,12 @@ static void empty_tensors_need_no_data(void **state) {
     v.strides[0] = 99;
     v.strides[1] = -5;
     v.tensor.data = NULL;
-    expect_ok(dense(&cpu, &v, gsc__shape2(0, 3), &data));
+    expect_ok(dense(&cpu, &v, "03", &data));
     assert_non_null(data); /* as a backend sees it */
     VIEW(&v, INT64_MAX, 0, INT64_MAX);
     v.tensor.data = NULL;
     v.tensor.byte_offset = UINT64_MAX;
-    expect_ok(dense(&cpu, &v, gsc__shape3(INT64_MAX, 0, INT64_MAX), &data));
+    expect_ok(dense(&cpu, &v, "A0A", &data));
     assert_non_null(data);
 }
 
@@ -80,7 +90,7 @@ static void missing_data(void **state) {
     VIEW(&v, 2, 3);
     v.tensor.data = NULL;
     expect_failure(dense_2x3(&v), GSC_ERROR_INVALID_ARGUMENT, "f: data of x is NULL");
-    expect_ok(dense(&shapes_only, &v, gsc__shape2(2, 3), &data));
+    expect_ok(dense(&shapes_only, &v, "23", &data));
     assert_non_null(data);
 }
 
@@ -104,13 +114,12 @@ static void sizes_that_overflow(void **state) {
     void *data;
     view v;
     VIEW(&v, INT64_MAX, INT64_MAX);
-    expect_failure(dense(&cpu, &v, gsc__shape2(INT64_MAX, INT64_MAX), &data), GSC_ERROR_OVERFLOW,
+    expect_failure(dense(&cpu, &v, "AA", &data), GSC_ERROR_OVERFLOW,
                    "f: x spans more than 9223372036854775807 bytes");
     VIEW(&v, INT64_MAX / 2);
-    assert_int_equal(dense(&cpu, &v, gsc__shape1(INT64_MAX / 2), &data), GSC_ERROR_OVERFLOW);
+    assert_int_equal(dense(&cpu, &v, "B", &data), GSC_ERROR_OVERFLOW);
     VIEW(&v, (int64_t)1 << 32, (int64_t)1 << 32); /* 2^64 elements: 0 in 64 bits */
-    assert_int_equal(dense(&cpu, &v, gsc__shape2((int64_t)1 << 32, (int64_t)1 << 32), &data),
-                     GSC_ERROR_OVERFLOW);
+    assert_int_equal(dense(&cpu, &v, "CC", &data), GSC_ERROR_OVERFLOW);
     VIEW(&v, 2, 3);
     v.tensor.byte_offset = UINT64_MAX - 3;
     assert_int_equal(dense_2x3(&v), GSC_ERROR_OVERFLOW);
@@ -120,14 +129,11 @@ static void sizes_that_overflow(void **state) {
 /* --------------------------------------------------------------- any strides */
 
 static gsc_status strided(const view *v, bool output, int64_t strides[GSC__MAX_DIMS], void **data) {
-    gsc__tensor tensor = {.name = "x",
-                          .given = &v->tensor,
-                          .shapes = {gsc__shape3(2, 1, 3)},
-                          .strided = true,
-                          .output = output};
-    gsc_status status = gsc__tensor_check(&cpu, &tensor);
-    memcpy(strides, tensor.strides, sizeof tensor.strides);
-    *data = tensor.data;
+    gsc__found found;
+    gsc_status status =
+        check_field(&cpu, v, "213", GSC__STRIDED | (output ? GSC__SEPARATE : 0), &found);
+    memcpy(strides, found.strides, sizeof found.strides);
+    *data = found.data;
     return status;
 }
 

@@ -229,7 +229,7 @@ static void weight_statistics_need_weights(void **state) {
         char text[128];
         view v;
         field_view(&v, &outputs[i]);
-        snprintf(text, sizeof text, "is wanted, but pixel_weights is missing");
+        snprintf(text, sizeof text, "is wanted, but pixel_weights is not given");
         expect_field(check_output, &outputs[i], &v, GSC_ERROR_INVALID_ARGUMENT, text);
     }
     view v;

@@ -212,9 +212,9 @@ static void channel_counts(void **state) {
 static void camera_and_gaussian_counts(void **state) {
     (void)state;
     VIEW(&views[VIEW_], 0, 4, 4);
-    expect(GSC_ERROR_SHAPE, "rasterize: view is [0, 4, 4], expected at least 1 camera");
+    expect(GSC_ERROR_SHAPE, "rasterize: view has 0 cameras, expected 1 to 65535");
     VIEW(&views[VIEW_], 65536, 4, 4);
-    expect(GSC_ERROR_OVERFLOW, "rasterize: view has 65536 cameras, expected at most 65535");
+    expect(GSC_ERROR_OVERFLOW, "rasterize: view has 65536 cameras, expected 1 to 65535");
     reset(NULL);
     VIEW(&views[MEANS], 2147418113, 3);
     expect(GSC_ERROR_OVERFLOW,
