@@ -7,9 +7,8 @@ no framework is imported, an array's own is already there.  What adapters do:
                 that must be dense and are not are copied.  Outputs are never copied:
                 they must be dense and writable.  A view may borrow the array's shape:
                 who makes an array for it keeps that in block.keep.
-    pack_all    the same of the rasterizer's inputs, of any framework
-    pack_fields a gsc_raster_args of numbers and of these
-    pack_frame  the same of a frame that is to be recorded, and a gsc_raster_outputs
+    pack_fields a gsc_raster_args of numbers and of arrays of any framework
+    pack_named  a struct of arrays, by name
     empty       a new array on a device
     bytes       a new uint8 array at a multiple of 256, and its address
     device      (DLDeviceType, id) of an array
@@ -33,7 +32,7 @@ import sys
 from ._call import call, device_word, dtype_word
 from ._dlpack import as_numpy, capsule_is, capsule_pointer, fields_of, is_dense
 from ._errors import ArgumentTypeError, Error, OutOfMemoryError, argument_error
-from ._fields import ARGS, FIELDS, OUTPUTS, STRIDED, TENSORS
+from ._fields import ARGS, FIELDS, STRIDED, TENSORS
 
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
 CPU_WORD = device_word((CPU, 0))
@@ -58,8 +57,8 @@ class Arrays:
     def is_transposed(self, array):
         return False
 
-    def pack_all(self, block, values):
-        """Addresses of values for TENSORS; 0 for None."""
+    def pack_fields(self, block, numbers, values):
+        """The address of a gsc_raster_args of raster_fields(), which these are."""
         addresses = []
         for name, strided, value in zip(TENSORS, STRIDED, values):
             if value is None:
@@ -69,19 +68,14 @@ class Arrays:
             if strided == "matrices":
                 strided = found.is_transposed(value)
             addresses.append(found.pack(block, value, name, strided))
-        return addresses
+        return ARGS.pack(block, *numbers, *addresses)
 
-    def pack_fields(self, block, numbers, values):
-        """The address of a gsc_raster_args of raster_fields(), which these are."""
-        return ARGS.pack(block, *numbers, *self.pack_all(block, values))
-
-    def pack_frame(self, block, numbers, values, outputs):
-        """The same, and the address of a gsc_raster_outputs of what empty() gave, by name.
-
-        Inputs all belong to this adapter.  They may require gradients: the caller records those.
-        """
+    def pack_named(self, block, descriptor, outputs, upstream=()):
+        """The address of a struct of outputs and, if any, of the gradients that come in."""
         addresses = {name: pack_output(block, array, name) for name, array in outputs.items()}
-        return self.pack_fields(block, numbers, values), OUTPUTS.pack_named(block, addresses)
+        for name in upstream:
+            addresses[name] = pack(block, upstream[name], f"grad_{name}")
+        return descriptor.pack_named(block, addresses)
 
     def bytes(self, size, device):
         memory = self.empty((size + 255,), "uint8", device)

@@ -122,11 +122,11 @@ class Block:
     Attributes:
         keep: what must live until the call ends.
         function: that the user called.
-        arrays, like, device, context, stream, double, lends: see _context.begin().
+        arrays, like, device, context, stream, double, lends, recorded: see _context.begin().
     """
 
     __slots__ = ("memory", "base", "size", "top", "keep", "function", "arrays", "like", "device",
-                 "context", "stream", "double", "lends", "_export")
+                 "context", "stream", "double", "lends", "recorded", "_export")
 
     def __init__(self, size: int = _BLOCK_BYTES):
         self.memory = bytearray(size)
@@ -139,7 +139,7 @@ class Block:
         self.arrays: Any = None
         self.like = self.device = self.context = None
         self.stream = 0
-        self.double = self.lends = False
+        self.double = self.lends = self.recorded = False
 
     def __enter__(self) -> Block:
         return self

@@ -40,7 +40,7 @@ def context(device: tuple[int, int]) -> int:
     return found if found is not None else _create(device, None)
 
 
-def begin(block, value, name, stream):
+def begin(block, value, name, stream, recorded=False):
     """Fills the block by the array that decides about framework and device.
 
     From then on
@@ -49,9 +49,10 @@ def begin(block, value, name, stream):
         block.stream    the stream to use
         block.double    whether numbers are float64
         block.lends     whether the library asks the framework for memory
+        block.recorded  whether inputs may require gradients: the caller records those
     """
     arrays = principal(value, name)
-    block.arrays, block.like = arrays, value
+    block.arrays, block.like, block.recorded = arrays, value, recorded
     block.device = device = arrays.device(value)
     block.stream = arrays.stream(device) if stream is None else integer(stream, "stream")
     block.double = arrays.is_double(value)

@@ -12,7 +12,7 @@ from ._errors import argument_error, integer
 from ._fields import SMALLEST
 from ._lib import check, lib
 from ._result import ImageLoss, Neighbors, Ssim, SsimGrads
-from ._scene import make_outputs, number
+from ._scene import make_outputs, number, pack_outputs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,7 +65,8 @@ def knn(
         if index_dtype not in ("int32", "int64"):
             raise argument_error("DTYPE", f"index_dtype is {index_dtype!r}, expected 'int64' or "
                                           "'int32'")
-        values, address = make_outputs(block, "outputs", outputs, out, shapes)
+        values = make_outputs(block, "outputs", outputs, out, shapes)
+        address = pack_outputs(block, values)
         args = _KNN.pack(block, 0, k, pack(block, points, "points"),
                          pack(block, queries, "queries"), address.get("indices", 0),
                          address.get("distances2", 0), address.get("mean2", 0), 0)
@@ -156,7 +157,8 @@ def ssim(
         begin(block, image, "image", stream)
         shapes = {"mean": (None, ()),
                   "map": (None, map_shape(image, given["window"], given["valid"]))}
-        values, address = make_outputs(block, "outputs", outputs, out, shapes)
+        values = make_outputs(block, "outputs", outputs, out, shapes)
+        address = pack_outputs(block, values)
         args = _pack_ssim(block, image, target, given, address.get("map", 0),
                           address.get("mean", 0), 0, 0, 0, 0)
         check(lib.gsc_ssim_forward(block.context, args, block.stream))
@@ -189,9 +191,9 @@ def ssim_backward(
     given = fill("ssim_backward", options, SSIM_DEFAULTS)
     with call("ssim_backward") as block:
         begin(block, image, "image", stream)
-        shape = shape_of(image)
-        values, address = make_outputs(block, "wrt", wrt, out,
-                                       ("image", "target"), lambda name: (None, shape))
+        shape = None, shape_of(image)
+        values = make_outputs(block, "wrt", wrt, out, {"image": shape, "target": shape})
+        address = pack_outputs(block, values)
         args = _pack_ssim(block, image, target, given, 0, 0,
                           pack_image(block, grad_map, "grad_map"),
                           pack(block, grad_mean, "grad_mean"), address.get("image", 0),
@@ -233,7 +235,8 @@ def image_loss(
     with call("image_loss") as block:
         begin(block, image, "image", stream)
         shapes = {"loss": (None, ()), "parts": (None, (3,)), "grad_image": (None, shape_of(image))}
-        values, address = make_outputs(block, "outputs", outputs, out, shapes)
+        values = make_outputs(block, "outputs", outputs, out, shapes)
+        address = pack_outputs(block, values)
         args = pack_loss(block, target, mask, grad_scale, given, address,
                          pack_image(block, image, "image"))
         check(lib.gsc_image_loss(block.context, args, block.stream))

@@ -10,13 +10,12 @@ from ._call import call
 from ._context import begin
 from ._errors import ArgumentTypeError, argument_error
 from ._fields import (
+    DIFFERENTIABLE,
     FIELDS,
     GRAD_NAMES,
     GRADS,
     OUTPUT_NAMES,
     OUTPUTS,
-    SINKS,
-    TENSORS,
     RasterGrads,
     RasterOutputs,
     documented,
@@ -24,12 +23,14 @@ from ._fields import (
 from ._forward import BUFFERS, INFO, SavedRaster, forward
 from ._lib import check, lib
 from ._scene import (
-    Frame,
     add_flags,
-    array_shape,
+    grad_of,
+    lead_of,
     make_outputs,
+    output_of,
+    pack_outputs,
     raster_fields,
-    require,
+    scene_fields,
 )
 
 TYPE_CHECKING = False
@@ -74,23 +75,8 @@ def rasterize(
             the array, what came and what was expected.
         UnsupportedError, OutOfMemoryError, NoDevice, Error: see those classes.
     """
-    return _rasterize("rasterize", False, outputs, out, stream, args)[0]
-
-
-def _rasterize(function, saves, outputs, out, stream, args, limit=None):
-    """(RasterOutputs, SavedRaster if it saves)."""
-    require(function, args)
-    with call(function) as block:
-        begin(block, args["means"], "means", stream)
-        packed = block.arrays.pack_fields(
-            block, *raster_fields(function, args, 0 if saves else FORWARD_ONLY))
-        values, addresses = make_outputs(block, "outputs", outputs, out, OUTPUT_NAMES,
-                                         Frame(args).output)
-        if "color" not in values:
-            raise argument_error("INVALID_ARGUMENT", f"outputs is {outputs!r}, expected 'color' "
-                                                     "among them")
-        saved = forward(block, packed, OUTPUTS.pack_named(block, addresses), saves, limit)
-        return RasterOutputs(convert(block, values, out)), saved
+    numbers, tensors = scene_fields("rasterize", args, FORWARD_ONLY)
+    return RasterOutputs(forward_packed("rasterize", numbers, tensors, outputs, out, stream)[0])
 
 
 def rasterize_forward(
@@ -112,26 +98,34 @@ def rasterize_forward(
     Returns:
         (RasterOutputs, SavedRaster)
     """
-    return _rasterize("rasterize_forward", True, outputs, out, stream, args,
-                      max_intersections_bytes)
+    numbers, tensors = scene_fields("rasterize_forward", args)
+    values, saved = forward_packed("rasterize_forward", numbers, tensors, outputs, out, stream,
+                                   max_intersections_bytes)
+    return RasterOutputs(values), saved
 
 
-def forward_packed(numbers, tensors, outputs, saves):
-    """rasterize(), or rasterize_forward() if it saves, of torch tensors in the header's order.
-
-    They may require gradients: those are the caller's to record.
+def forward_packed(function, numbers, tensors, outputs=(), out=None, stream=None, limit=None,
+                   recorded=False):
+    """rasterize_forward() of arguments in the header's order, for a function of the user's.
 
     Args:
-        numbers, tensors: as raster_fields() returns them.
-        outputs: new, dense arrays by name, color among them.
+        numbers, tensors: as scene_fields() returns them; FORWARD_ONLY: nothing is saved.
+        limit: max_intersections_bytes.
+        recorded: tensors may require gradients, which the caller records.
     Returns:
-        SavedRaster or None.
+        ({name: array}, SavedRaster or None)
     """
-    with call("rasterize_forward" if saves else "rasterize") as block:
-        begin(block, tensors[_MEANS], "means", None)
-        args, results = block.arrays.pack_frame(
-            block, numbers if saves else add_flags(numbers, FORWARD_ONLY), tensors, outputs)
-        return forward(block, args, results, saves)
+    with call(function) as block:
+        begin(block, tensors[_MEANS], "means", stream, recorded)
+        args = block.arrays.pack_fields(block, numbers, tensors)
+        values = make_outputs(block, "outputs", outputs, out, OUTPUT_NAMES,
+                              lambda name: output_of(numbers, tensors, name))
+        if "color" not in values:
+            raise argument_error("INVALID_ARGUMENT", f"outputs is {outputs!r}, expected 'color' "
+                                                     "among them")
+        results = block.arrays.pack_named(block, OUTPUTS, values)
+        saved = forward(block, args, results, not numbers[0] & FORWARD_ONLY, limit)
+        return convert(block, values, out), saved
 
 
 def rasterize_backward(
@@ -167,11 +161,9 @@ def rasterize_backward(
     Returns:
         RasterGrads: what was asked for; summed over the cameras.
     """
-    require("rasterize_backward", args)
     flags = (_GRAD_ADD if grad_add else 0) | (GRAD2D_NDC if grad2d_ndc else 0)
-    upstream = {"color": grad_color, "alpha": grad_alpha, "depth": grad_depth,
-                "inv_depth": grad_inv_depth}
-    numbers, tensors = raster_fields("rasterize_backward", args)
+    upstream = dict(zip(DIFFERENTIABLE, (grad_color, grad_alpha, grad_depth, grad_inv_depth)))
+    numbers, tensors = scene_fields("rasterize_backward", args)
     return RasterGrads(backward_packed(saved, numbers, tensors, wrt, upstream, out, flags, stream))
 
 
@@ -189,18 +181,14 @@ def backward_packed(saved, numbers, tensors, wrt, upstream, out=None, flags=0, s
             missing = [name for name in wrt if not out or name not in out]
             if missing:
                 raise argument_error("INVALID_ARGUMENT", f"grad_add without {missing[0]} in out")
-        packed = block.arrays.pack_fields(block, add_flags(numbers, flags), tensors)
-        given = dict(zip(TENSORS, tensors))
-        values, addresses = make_outputs(block, "wrt", wrt, out, GRAD_NAMES,
-                                         lambda name: (None, grad_shape(given, name)))
-        for name, value in upstream.items():
-            if value is not None:
-                addresses[name] = pack(block, value, f"grad_{name}")
+        args = block.arrays.pack_fields(block, add_flags(numbers, flags), tensors)
+        values = make_outputs(block, "wrt", wrt, out, GRAD_NAMES,
+                              lambda name: grad_of(tensors, name))
+        grads = block.arrays.pack_named(block, GRADS, values, upstream)
         buffers = BUFFERS.pack(block, _pack_saved(block, saved.state, "state"),
                                _pack_saved(block, saved.intersections, "intersections"), 0)
-        check(lib.gsc_raster_backward(block.context, packed, buffers,
-                                      INFO.pack(block, *saved.info),
-                                      GRADS.pack_named(block, addresses), block.stream))
+        check(lib.gsc_raster_backward(block.context, args, buffers, INFO.pack(block, *saved.info),
+                                      grads, block.stream))
         return convert(block, values, out)
 
 
@@ -213,19 +201,6 @@ def _pack_saved(block, memory, name):
         block.keep.append(moved)
         memory = moved
     return pack(block, memory, name)
-
-
-def grad_shape(args, name):
-    """The shape of the gradient with respect to an input; args: the arrays, by name."""
-    given = args.get(name)
-    if given is not None:
-        return array_shape(given)
-    lead = Frame(args).lead
-    if name in SINKS:
-        return (*lead, shape_of(args["means"])[0], 2)
-    if name == "position":
-        return (*lead, 3)
-    raise argument_error("INVALID_ARGUMENT", f"wrt has {name!r}, which is not an input")
 
 
 def mark_visible(
@@ -249,13 +224,14 @@ def mark_visible(
     Returns:
         bool [C, N], or [N] where view is [4, 4].
     """
+    numbers, tensors = raster_fields("mark_visible", {
+        "means": means, "view": view, "near_plane": near_plane, "far_plane": far_plane,
+        "view_row_major": view_row_major})
     with call("mark_visible") as block:
         begin(block, means, "means", stream)
-        args = {"means": means, "view": view, "near_plane": near_plane, "far_plane": far_plane,
-                "view_row_major": view_row_major}
-        packed = block.arrays.pack_fields(block, *raster_fields("mark_visible", args))
-        frame = Frame(args)
-        values, addresses = make_outputs(block, "out", ("out",), {"out": out},
-                                         {"out": ("bool", (*frame.lead, frame.gaussians))})
-        check(lib.gsc_mark_visible(block.context, packed, addresses["out"], block.stream))
+        args = block.arrays.pack_fields(block, numbers, tensors)
+        shape = (*lead_of(tensors), *shape_of(means)[:1])
+        values = make_outputs(block, "out", ("out",), {"out": out}, {"out": ("bool", shape)})
+        visible = pack_outputs(block, values)["out"]
+        check(lib.gsc_mark_visible(block.context, args, visible, block.stream))
         return convert(block, values, {"out": out})["out"]

@@ -6,10 +6,12 @@ import math
 
 from ._arrays import allocate, pack_output, shape_of
 from ._errors import ArgumentTypeError, argument_error
-from ._fields import FIELDS, NUMBERS, OUTPUT_FIELDS, REQUIRED, TENSORS
+from ._fields import FIELDS, NUMBERS, OUTPUT_FIELDS, REQUIRED, SINKS, TENSORS
 
 _REQUIRED = frozenset(REQUIRED)
-_SH_DEGREE = FIELDS["sh_degree"].place
+_SH_DEGREE, _WIDTH, _HEIGHT, _VIEW, _MEANS, _COLORS = (FIELDS[name].place for name in (
+    "sh_degree", "width", "height", "view", "means", "colors"))
+_PIXEL_LAST = FIELDS["pixel_last"].flag
 
 
 def number(value, zero: float) -> float:
@@ -19,11 +21,12 @@ def number(value, zero: float) -> float:
     return zero if value == 0 else value
 
 
-def require(function, args):
-    """An error where keyword arguments of the rasterizer lack one that has no default."""
+def scene_fields(function, args, flags=0):
+    """raster_fields() of arguments among which those without a default must be."""
     if not args.keys() >= _REQUIRED:
         missing = ", ".join(repr(name) for name in REQUIRED if name not in args)
         raise TypeError(f"{function}() needs the keyword arguments {missing}")
+    return raster_fields(function, args, flags)
 
 
 def raster_fields(function, args, flags=0):
@@ -70,42 +73,38 @@ def _stored_degree(sh, sh_dc):
     return min(max(math.isqrt(stored) - 1, 0), 4)
 
 
-class Frame:
-    """Sizes of one call's images and lists, as far as they follow from its inputs' shapes."""
+def lead_of(tensors):
+    """(C,), or () where the view has no such dimension."""
+    shape = array_shape(tensors[_VIEW])
+    return shape[:1] if len(shape) == 3 else ()
 
-    __slots__ = ("_args",)
 
-    def __init__(self, args):
-        """args: keyword arguments of the rasterizer."""
-        self._args = args
+def output_of(numbers, tensors, name):
+    """(dtype or None, shape) of one output."""
+    field, lead = OUTPUT_FIELDS[name], lead_of(tensors)
+    if field.tail is not None:
+        return field.dtype, (*lead, *shape_of(tensors[_MEANS])[:1], *field.tail)
+    height, width = numbers[_HEIGHT], numbers[_WIDTH]
+    if height < 0 or width < 0:  # which the library refuses
+        height = width = 0
+    if name != "color":
+        return None, (*lead, height, width)
+    channels = (shape_of(tensors[_COLORS]) or (3,))[-1]
+    if numbers[0] & _PIXEL_LAST:
+        return None, (*lead, height, width, channels)
+    return None, (*lead, channels, height, width)
 
-    @property
-    def lead(self):
-        """(C,), or () where the view has no such dimension."""
-        shape = array_shape(self._args.get("view"))
-        return shape[:1] if len(shape) == 3 else ()
 
-    @property
-    def gaussians(self):
-        """N."""
-        shape = shape_of(self._args.get("means"))
-        return shape[0] if shape else 0
-
-    def output(self, name):
-        """(dtype or None, shape) of one output."""
-        field = OUTPUT_FIELDS[name]
-        if field.tail is not None:
-            return field.dtype, (*self.lead, self.gaussians, *field.tail)
-        height, width = self._args["height"], self._args["width"]
-        if height < 0 or width < 0:  # which the library refuses
-            height = width = 0
-        if name != "color":
-            return None, (*self.lead, height, width)
-        shape = shape_of(self._args.get("colors"))
-        channels = shape[-1] if shape else 3
-        if self._args.get("pixel_last"):
-            return None, (*self.lead, height, width, channels)
-        return None, (*self.lead, channels, height, width)
+def grad_of(tensors, name):
+    """(dtype or None, shape) of the gradient with respect to an input."""
+    if name in SINKS:
+        return None, (*lead_of(tensors), *shape_of(tensors[_MEANS])[:1], 2)
+    given = tensors[FIELDS[name].place]
+    if given is not None:
+        return None, array_shape(given)
+    if name == "position":
+        return None, (*lead_of(tensors), 3)
+    raise argument_error("INVALID_ARGUMENT", f"wrt has {name!r}, which is not an input")
 
 
 def array_shape(value):
@@ -120,36 +119,32 @@ def array_shape(value):
 
 
 def make_outputs(block, argument, names, out, known, output=None):
-    """Packs the arrays that are asked for, the caller's or new ones.
+    """The arrays that are asked for, the caller's or new ones: {name: array} in the order asked.
 
     argument: the one that has the names.  known: all names.  output: function of one that
     returns (dtype or None, shape); by default known is a dictionary of that.
-    Returns ({name: array} in the order asked, {name: address}).
     """
     if out is not None and not hasattr(out, "get"):
         raise ArgumentTypeError(f"out is {type(out).__name__}, expected arrays by name")
-    values, addresses = {}, {}
-    output = output or known.__getitem__
     if isinstance(names, str):
         names = (names,)
-    for name in names:
-        if name not in known:
-            raise argument_error("INVALID_ARGUMENT", f"{argument} has {name!r}, expected any of "
-                                                     f"{', '.join(known)}")
-    if out:
-        for name in out:
+    for source, asked in ((argument, names), ("out", out or ())):
+        for name in asked:
             if name not in known:
-                raise argument_error("INVALID_ARGUMENT", f"out has {name!r}, expected any of "
+                raise argument_error("INVALID_ARGUMENT", f"{source} has {name!r}, expected any of "
                                                          f"{', '.join(known)}")
-        names = (*names, *[name for name in out if name not in names])
-    for name in names:
-        given = out.get(name) if out else None
+    values = dict.fromkeys(names)
+    if out:
+        values.update(out)
+    for name, given in values.items():
         if given is None:
-            dtype, shape = output(name)
+            dtype, shape = output(name) if output else known[name]
             if dtype is None:
                 dtype = "float64" if block.double else "float32"
-            given = allocate(name + " {}", block.arrays.empty, shape, dtype,
-                             block.device)
-        values[name] = given
-        addresses[name] = pack_output(block, given, name)
-    return values, addresses
+            values[name] = allocate(name + " {}", block.arrays.empty, shape, dtype, block.device)
+    return values
+
+
+def pack_outputs(block, values):
+    """{name: address} of arrays that the library writes to."""
+    return {name: pack_output(block, array, name) for name, array in values.items()}

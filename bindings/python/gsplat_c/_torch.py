@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from operator import attrgetter
 
-from ._arrays import CPU, CUDA, Arrays, adapters, by_columns, must_be_dense
+from ._arrays import CPU, CUDA, Arrays, by_columns, must_be_dense
 from ._call import DLTENSOR, POINTER, device_word, dtype_word
 from ._dlpack import Lender, capsule_of, exchange_functions, view_function, views_function
 from ._errors import Error, argument_error
-from ._fields import ARGS, MATRICES, OUTPUTS, STRIDED, TENSORS
+from ._fields import ARGS, MATRICES, STRIDED, TENSORS
 
 _NO_MEMORY = (RuntimeError, TypeError, BufferError)  # what a tensor without any raises
 
@@ -31,6 +31,7 @@ class TorchArrays(Arrays):
         self._devices, self._places, self._words = {cpu: (CPU, 0)}, {(CPU, 0): cpu}, {}
         self._records, self._empty, self._uint8 = torch.is_grad_enabled, torch.empty, torch.uint8
         self._requires_grad = attrgetter("requires_grad")
+        self._kinds = {type(None), torch.Tensor, torch.nn.Parameter}
         self.memory_error = torch.cuda.OutOfMemoryError
         self.allocate, address = exchange_functions(torch.Tensor)
         if self.allocate is None:
@@ -42,7 +43,7 @@ class TorchArrays(Arrays):
 
     def pack(self, block, tensor, name, strided=False, writable=False):
         try:
-            if tensor.requires_grad and self._records():
+            if tensor.requires_grad and not block.recorded and self._records():
                 raise argument_error("INVALID_ARGUMENT", f"{name} requires grad: use the functions "
                                      "of gsplat_c.torch, torch.no_grad() or detach()")
             strides = None
@@ -71,58 +72,53 @@ class TorchArrays(Arrays):
         return block.tensor(name, tensor.data_ptr(), device, dtype, tensor.shape, strides)
 
     def pack_fields(self, block, numbers, values):
-        """Where torch has the table, views of all tensors in one call of the library."""
-        try:
-            if self._are_plain(values) and not (self._records() and True in map(
-                    self._requires_grad, [value for value in values if value is not None])):
-                return self._view_all(block, numbers, values, {})[0]
-        except _NO_MEMORY:
-            pass  # what follows says why
+        if self._are_plain(block, values):
+            fields, count = ARGS.pack(block, *numbers, *map(id, values)), len(values)
+            objects = block.base + block.top - POINTER.size * count
+            strided = self._view_all(block, objects, count, MATRICES)
+            while strided:
+                place = strided.bit_length() - 1
+                value = values[place]
+                # What is still to be negated is part of a complex tensor, and so among these.
+                if value.is_neg() or STRIDED[place] != "any":
+                    value = value.detach()
+                    block.keep.append(value)  # whose shape the view borrows
+                    POINTER.pack_into(block.memory, objects - block.base + POINTER.size * place,
+                                      self.pack(block, value, TENSORS[place]))
+                strided -= 1 << place
+            if strided is not None:
+                return fields
         return super().pack_fields(block, numbers, values)
 
-    def pack_frame(self, block, numbers, values, outputs):
-        try:
-            if self._views is not None:
-                return self._view_all(block, numbers, values, outputs)
-        except _NO_MEMORY:
-            pass
-        with self.torch.no_grad():
-            return super().pack_frame(block, numbers, values, outputs)
+    def pack_named(self, block, descriptor, outputs, upstream=()):
+        named = {**outputs, **upstream} if upstream else outputs
+        if len(named) > 2 and self._are_plain(block, named.values()):  # few are faster singly
+            fields = descriptor.pack_named(block, {
+                name: id(value) for name, value in named.items()})
+            if self._view_all(block, fields, descriptor.size // POINTER.size) == 0:
+                return fields
+        return super().pack_named(block, descriptor, outputs, upstream)
 
-    def _are_plain(self, values):
-        """Whether all that is given are tensors that the table's functions know."""
-        kinds = {*map(type, values)}
-        kinds.discard(type(None))
-        return self._views is not None and all(adapters.get(kind) is self for kind in kinds)
+    def _are_plain(self, block, values):
+        """Whether torch's table may make views of all that is given."""
+        if self._views is None or not {*map(type, values)} <= self._kinds:
+            return False
+        return block.recorded or not self._records() or True not in map(
+            self._requires_grad, [value for value in values if value is not None])
 
-    def _view_all(self, block, numbers, values, outputs):
-        """pack_frame() by the table; the caller checks whether values require gradients.
+    def _view_all(self, block, objects, count, transposed=0):
+        """Makes the addresses of objects, at an address, those of their views by torch's table.
 
-        The outputs' fields are right behind the inputs', so that one call makes the addresses of
-        all objects those of their views.
+        Returns a bit for each that is not dense; None where one has no view.
         """
-        fields = ARGS.pack(block, *numbers, *map(id, values))
-        objects, count = block.base + block.top - POINTER.size * len(TENSORS), len(TENSORS)
-        results = 0
-        if outputs:
-            results = OUTPUTS.pack_named(block, {name: id(out) for name, out in outputs.items()})
-            count += OUTPUTS.size // POINTER.size
         views = block.base + block.reserve(count * DLTENSOR.size + POINTER.size)
         strided = views + count * DLTENSOR.size
-        if self._views(count, MATRICES, objects, views, strided):
-            raise BufferError("a tensor has no view")
-        strided, = POINTER.unpack_from(block.memory, strided - block.base)
-        while strided:
-            place = strided.bit_length() - 1
-            value = values[place]
-            # What is still to be negated is part of a complex tensor, and so among these.
-            if value.is_neg() or STRIDED[place] != "any":
-                value = value.detach()
-                block.keep.append(value)  # whose shape the view borrows
-                POINTER.pack_into(block.memory, objects - block.base + POINTER.size * place,
-                                  self.pack(block, value, TENSORS[place]))
-            strided -= 1 << place
-        return fields, results
+        try:
+            if self._views(count, transposed, objects, views, strided):
+                return None
+        except _NO_MEMORY:
+            return None
+        return POINTER.unpack_from(block.memory, strided - block.base)[0]
 
     @staticmethod
     def _plain(block, tensor, strided, name, writable):

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ._abi import CONSTANTS
-from ._arrays import convert, pack, pack_output
+from ._arrays import convert, pack_output
 from ._call import Descriptor, call
 from ._context import begin
 from ._errors import ArgumentTypeError, argument_error
 from ._fields import GRAD_NAMES, GRADS, OUTPUT_NAMES, OUTPUTS, RasterGrads, RasterOutputs
 from ._lib import check, lib
 from ._ops import LOSS_DEFAULTS, check_group, fill, group_numbers, pack_loss
-from ._raster import GRAD2D_NDC, grad_shape
+from ._raster import GRAD2D_NDC
 from ._result import TrainStep
-from ._scene import Frame, make_outputs, raster_fields, require
+from ._scene import grad_of, make_outputs, output_of, pack_outputs, scene_fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -87,32 +87,29 @@ def train_step(
     scene: dict = dict(args)
     loss_args = {name: scene.pop(name) for name in LOSS_DEFAULTS if name in scene}
     loss_args = fill("train_step", loss_args, LOSS_DEFAULTS)
-    require("train_step", scene)
+    numbers, tensors = scene_fields("train_step", scene, GRAD2D_NDC if grad2d_ndc else 0)
     with call("train_step") as block:
         begin(block, scene["means"], "means", stream)
         count, packed_groups = _pack_groups(block, groups)
         for name in groups:
             if scene.get(name) is not None:
                 pack_output(block, scene[name], name)  # checks that it may be written
-        raster = block.arrays.pack_fields(
-            block, *raster_fields("train_step", scene, GRAD2D_NDC if grad2d_ndc else 0))
+        raster = block.arrays.pack_fields(block, numbers, tensors)
         loss_out = dict(out or {})
         raster_out = {name: loss_out.pop(name) for name in list(loss_out) if name in OUTPUT_NAMES}
-        images, images_at = make_outputs(block, "outputs", outputs, raster_out, OUTPUT_NAMES,
-                                         Frame(scene).output)
-        losses, losses_at = make_outputs(block, "parts", ("loss", "parts") if parts else ("loss",),
-                                         loss_out, {"loss": (None, ()), "parts": (None, (3,))})
-        grads, grads_at = make_outputs(block, "wrt", wrt, out_grads, GRAD_NAMES,
-                                       lambda name: (None, grad_shape(scene, name)))
-        for name, value in (("alpha", grad_alpha), ("depth", grad_depth),
-                            ("inv_depth", grad_inv_depth)):
-            if value is not None:
-                grads_at[name] = pack(block, value, f"grad_{name}")
-        loss = pack_loss(block, target, mask, grad_scale, loss_args, losses_at)
+        images = make_outputs(block, "outputs", outputs, raster_out, OUTPUT_NAMES,
+                              lambda name: output_of(numbers, tensors, name))
+        losses = make_outputs(block, "parts", ("loss", "parts") if parts else ("loss",),
+                              loss_out, {"loss": (None, ()), "parts": (None, (3,))})
+        grads = make_outputs(block, "wrt", wrt, out_grads, GRAD_NAMES,
+                             lambda name: grad_of(tensors, name))
+        upstream = {"alpha": grad_alpha, "depth": grad_depth, "inv_depth": grad_inv_depth}
+        loss = pack_loss(block, target, mask, grad_scale, loss_args,
+                         pack_outputs(block, losses))
         flags = (_DECOUPLED if decoupled else 0) | (_ALL_ROWS if all_rows else 0)
         packed = _TRAIN.pack(block, flags, count, packed_groups, _GROUP.size, raster, loss,
-                             OUTPUTS.pack_named(block, images_at),
-                             GRADS.pack_named(block, grads_at), 0, 0)
+                             block.arrays.pack_named(block, OUTPUTS, images),
+                             block.arrays.pack_named(block, GRADS, grads, upstream), 0, 0)
         check(lib.gsc_train_step(block.context, packed, block.stream))
         losses = convert(block, losses, loss_out)
         return TrainStep(losses["loss"], losses.get("parts"),

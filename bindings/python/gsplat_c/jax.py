@@ -27,7 +27,7 @@ from ._fields import (
     documented,
 )
 from ._result import Neighbors
-from ._scene import Frame
+from ._scene import output_of, scene_fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -113,14 +113,14 @@ def _rasterize(static, arrays):
     outputs, options = static
     options = dict(options)
     options.pop("grad2d_ndc", None)
-    frame, means = Frame({**arrays, **options}), arrays["means"]
+    arrays = {name: value for name, value in arrays.items() if name not in SINKS}
+    numbers, tensors = scene_fields("rasterize", {**arrays, **options})
     shapes = {}
     for name in outputs:
-        dtype, shape = frame.output(name)
-        shapes[name] = jax.ShapeDtypeStruct(shape, means.dtype if dtype is None else dtype)
+        dtype, shape = output_of(numbers, tensors, name)
+        shapes[name] = jax.ShapeDtypeStruct(shape, dtype or arrays["means"].dtype)
 
     def run(values):
-        values = {name: value for name, value in values.items() if name not in SINKS}
         return _raster.rasterize(outputs=outputs, **values, **options).asdict()
 
     return _call(run, shapes, arrays)

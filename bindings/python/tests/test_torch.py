@@ -180,10 +180,10 @@ def test_gradient_for_exactly_what_needs_it(monkeypatch):
     args = tensors(smooth_cloud())
     args["opacities"].requires_grad_()
     asked = []
-    original = gsplat_c._raster.rasterize_backward
-    monkeypatch.setattr(gsplat_c._raster, "rasterize_backward",
-                        lambda saved, wrt, **rest: asked.append(tuple(wrt)) or
-                        original(saved, wrt=wrt, **rest))
+    original = gsplat_c._raster.backward_packed
+    monkeypatch.setattr(gsplat_c._raster, "backward_packed",
+                        lambda saved, numbers, tensors, wrt, *rest: asked.append(tuple(wrt)) or
+                        original(saved, numbers, tensors, wrt, *rest))
     color, alpha = gt.rasterize(**args, outputs=("color", "alpha"))
     color.sum().backward()
     assert asked == [("opacities",)]

@@ -148,7 +148,7 @@ def _calls(monkeypatch, module, name, function):
     calls, operator = [], getattr(module, name)
     monkeypatch.setattr(module, name, lambda *values: calls.append(values) or operator(*values))
     function()
-    return [[value.detach() if isinstance(value, torch.Tensor) else value for value in call]
+    return [torch.utils._pytree.tree_map_only(torch.Tensor, torch.Tensor.detach, call)
             for call in calls]
 
 
@@ -159,7 +159,7 @@ def _raster_calls(monkeypatch, name):
     sinks = {"means2d": torch.zeros(6, 3, requires_grad=True), "means2d_abs": None}
 
     def run():
-        color, alpha, *_ = _raster_ops.rasterize(("color", "alpha", "radii_xy", "depth"), False,
+        color, alpha, *_ = _raster_ops.rasterize(("color", "alpha", "radii_xy", "depth"), 0,
                                                  sinks, args)
         (color.sum() + alpha.sum()).backward()
 
@@ -169,9 +169,9 @@ def _raster_calls(monkeypatch, name):
 def test_rasterize_passes_opcheck(monkeypatch):
     values, = _raster_calls(monkeypatch, "_op")
     torch.library.opcheck(torch.ops.gsplat_c.rasterize.default, values)
-    differentiated = [value.requires_grad_() if isinstance(value, torch.Tensor) and i < 3 else value
-                      for i, value in enumerate(values)]
-    torch.library.opcheck(torch.ops.gsplat_c.rasterize.default, differentiated)
+    for tensor, name in zip(*values[:2]):
+        tensor.requires_grad_(name in ("means", "opacities", "view"))
+    torch.library.opcheck(torch.ops.gsplat_c.rasterize.default, values)
 
 
 def test_rasterize_backward_passes_opcheck(monkeypatch):
@@ -202,15 +202,14 @@ def test_a_copied_state_costs_another_forward_only(monkeypatch):
     from gsplat_c.torch import _raster_ops
 
     runs = []
-    original = gsplat_c._raster.rasterize_forward
-    monkeypatch.setattr(gsplat_c._raster, "rasterize_forward",
-                        lambda **rest: runs.append(1) or original(**rest))
+    original = gsplat_c._raster.forward_packed
+    monkeypatch.setattr(gsplat_c._raster, "forward_packed",
+                        lambda *values: runs.append(1) or original(*values))
     results = []
     for pack in (lambda t: t, lambda t: t.clone()):
         args = leaves(tensors(smooth_cloud()))
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
-            color, = _raster_ops.rasterize(("color",), False,
-                                           {"means2d": None, "means2d_abs": None}, args)
+            color, = _raster_ops.rasterize(("color",), 0, {}, args)
         color.square().sum().backward()
         results.append([args[name].grad for name in NAMES])
     assert len(runs) == 3

@@ -193,8 +193,11 @@ def forward(variant, settings, names, tensors, save):
     results, outputs = allocate("the results", make_results, variant, numbers[_HEIGHT],
                                 numbers[_WIDTH], count, means.device, weighs)
     frame = Frame(None, numbers, camera, names, scene)
+    if not save:
+        numbers[0] |= _raster.FORWARD_ONLY
     frame.saved = _raster.forward_packed(
-        numbers, frame.tensors(None if weights is None else weights.detach()), outputs, save)
+        "rasterize", numbers, frame.tensors(None if weights is None else weights.detach()), (),
+        outputs, recorded=True)[1]
     if "my_radii" in results:  # a variant that returns the radii twice; outputs has the last
         results["radii"] = results["my_radii"].clone()
     return results, frame if save else None

@@ -247,8 +247,7 @@ def _forward(scene, options, wanted, packed, absgrad):
     if _support.is_compiling():
         names = tuple("radii_xy" if name == "radii" else name for name in outputs)
         frames = [dict(zip(outputs, _raster_ops.rasterize(
-            names, False, {"means2d": None, "means2d_abs": None}, {**scene.element(i), **options})))
-            for i in range(scene.size)]
+            names, 0, {}, {**scene.element(i), **options}))) for i in range(scene.size)]
     else:
         with _CALLING:
             runs = [_run({**scene.element(i), **options}, outputs, scene, records)

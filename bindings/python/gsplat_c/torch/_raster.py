@@ -9,10 +9,11 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from .. import _raster
-from .._errors import argument_error, calling
+from .._errors import argument_error
 from .._fields import (
     CONSTANT,
     DIFFERENTIABLE,
+    FIELDS,
     INPUTS,
     SINKS,
     TENSORS,
@@ -20,6 +21,7 @@ from .._fields import (
     documented,
 )
 from .._forward import SavedRaster
+from .._scene import scene_fields
 from . import _support
 
 if _support.HAS_OPS:
@@ -29,47 +31,38 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._types import RasterArgs, Unpack
 
-_SAVED = tuple(name for name in TENSORS if name != "pixel_weights")  # what backward reads
+_NAMES = (*TENSORS, *SINKS)
+_MEANS, _WEIGHTS = FIELDS["means"].place, FIELDS["pixel_weights"].place
 
 
 class Run:
     """A forward call that is done, before it is in the graph."""
 
-    __slots__ = ("args", "grad2d_ndc", "names", "values", "saved")
+    __slots__ = ("numbers", "tensors", "values", "saved")
 
-    def __init__(self, args, outputs, grad2d_ndc=False, out=None):
+    def __init__(self, args, outputs, out=None, flags=0):
         """args: as of rasterize_forward; outputs: names; out: given arrays, by name."""
-        with calling("rasterize"), torch.no_grad():
-            result, self.saved = _raster.rasterize_forward(outputs=outputs, out=out, **args)
-        self.args, self.grad2d_ndc = args, grad2d_ndc
-        self.values = result.asdict()
-        self.names = tuple(self.values)
+        self.numbers, self.tensors = scene_fields("rasterize", args, flags)
+        self.values, self.saved = _raster.forward_packed(
+            "rasterize", self.numbers, self.tensors, outputs, out, recorded=True)
 
     def record(self, sinks):
         """The outputs by name, now with a gradient.  sinks: tensors of SINKS, by name."""
-        tensors = [self.args.get(name) for name in INPUTS]
-        tensors = [value if isinstance(value, torch.Tensor) else None for value in tensors]
-        values = _Rasterize.apply(self, *tensors, *(sinks.get(name) for name in SINKS))
-        return dict(zip(self.names, values))
+        values = _Rasterize.apply(self, *self.tensors, *(sinks.get(name) for name in SINKS))
+        return dict(zip(self.values, values))
 
 
 class _Rasterize(torch.autograd.Function):
     @staticmethod
     def forward(ctx, run, *tensors):
-        args = dict(run.args)
-        args.update((name, tensor) for name, tensor in zip(INPUTS, tensors) if tensor is not None)
-        kept = [args.pop(name, None) for name in _SAVED]
-        # Lists of numbers stay in args, for only tensors can be saved.
-        for index, name in enumerate(_SAVED):
-            if kept[index] is not None and not isinstance(kept[index], torch.Tensor):
-                args[name], kept[index] = kept[index], None
-        args.pop("pixel_weights", None)
-        saved, values = run.saved, run.values
-        ctx.save_for_backward(saved.state, saved.lists, *kept)
-        ctx.args, ctx.info, ctx.names = args, saved.info, run.names
+        sinks, tensors = tensors[len(TENSORS):], list(tensors[:len(TENSORS)])
+        tensors[_WEIGHTS] = None  # which backward does not read
+        means, saved, values = tensors[_MEANS], run.saved, run.values
+        ctx.save_for_backward(saved.state, saved.lists, *[
+            value if value is None else _support.as_tensor(value, means) for value in tensors])
+        ctx.info, ctx.numbers, ctx.names = saved.info, run.numbers, tuple(values)
         ctx.sinks = {name: (sink.shape, sink.dtype)
-                     for name, sink in zip(SINKS, tensors[len(INPUTS):]) if sink is not None}
-        ctx.grad2d_ndc = run.grad2d_ndc
+                     for name, sink in zip(SINKS, sinks) if sink is not None}
         ctx.set_materialize_grads(False)
         ctx.mark_non_differentiable(
             *(value for name, value in values.items() if name not in DIFFERENTIABLE))
@@ -78,22 +71,16 @@ class _Rasterize(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx, *grads):
-        names = (*INPUTS, *SINKS)
-        wrt = [name for name, need in zip(names, ctx.needs_input_grad[1:]) if need]
-        upstream = {f"grad_{name}": grad for name, grad in zip(ctx.names, grads)
-                    if name in DIFFERENTIABLE and grad is not None}
-        if not wrt or not upstream:
-            return (None,) * (1 + len(names))
-        state, lists, *kept = ctx.saved_tensors
-        args = {**ctx.args,
-                **{name: tensor for name, tensor in zip(_SAVED, kept) if tensor is not None}}
-        out = {name: torch.empty(shape, dtype=dtype, device=state.device)
-               for name, (shape, dtype) in ctx.sinks.items() if name in wrt}
-        result = _raster.rasterize_backward(
-            SavedRaster(state, lists, ctx.info), wrt=wrt, out=out,
-            grad2d_ndc=ctx.grad2d_ndc, **upstream, **args)
-        found = result.asdict()
-        return (None, *(found.get(name) for name in names))
+        wrt = [name for name, need in zip(_NAMES, ctx.needs_input_grad[1:]) if need]
+        upstream = {name: grad for name, grad in zip(ctx.names, grads) if grad is not None}
+        found = {}
+        if wrt and upstream:
+            state, lists, *tensors = ctx.saved_tensors
+            out = {name: torch.empty(shape, dtype=dtype, device=state.device)
+                   for name, (shape, dtype) in ctx.sinks.items() if name in wrt}
+            found = _raster.backward_packed(SavedRaster(state, lists, ctx.info), ctx.numbers,
+                                            tensors, wrt, upstream, out)
+        return (None, *map(found.get, _NAMES))
 
 
 @documented
@@ -140,9 +127,10 @@ def rasterize(
             if _support.needs_grad(args.get(name)):
                 raise argument_error("INVALID_ARGUMENT", f"{name} requires grad, but has no "
                                      "gradient: detach() it", "rasterize")
+    flags = _raster.GRAD2D_NDC if grad2d_ndc else 0
     if _support.is_compiling():
-        values = _raster_ops.rasterize(tuple(outputs), grad2d_ndc, sinks, args)
+        values = _raster_ops.rasterize(outputs, flags, sinks, args)
         return RasterOutputs(dict(zip(outputs, values)))
     if not records:
         return _raster.rasterize(outputs=outputs, **args)
-    return RasterOutputs(Run(args, tuple(outputs), grad2d_ndc).record(sinks))
+    return RasterOutputs(Run(args, outputs, flags=flags).record(sinks))

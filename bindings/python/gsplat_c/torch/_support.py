@@ -21,6 +21,11 @@ def needs_grad(value) -> bool:
     return isinstance(value, torch.Tensor) and value.requires_grad
 
 
+def as_tensor(value, like):
+    """A tensor, also of what may be nested lists of numbers."""
+    return value if isinstance(value, torch.Tensor) else torch.as_tensor(value, dtype=like.dtype)
+
+
 def _autocasts(kind):
     """Whether autocast is on for a type of device."""
     if kind not in ("cpu", "cuda"):
