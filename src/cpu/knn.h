@@ -119,27 +119,21 @@ static void write_index(const gsc__knn *knn, int64_t place, int64_t index) {
         ((int32_t *)knn->indices)[place] = (int32_t)index;
 }
 
+/* keys NULL: the query has a non-finite coordinate. */
 static void write_row(const gsc__knn *knn, int64_t row, const gsc__knn_key *keys) {
     double sum = 0;
     int found = 0;
     for (int i = 0; i < knn->k; ++i) {
-        gsc_real distance2 = gsc__knn_distance2(keys[i]);
-        bool exists = gsc__knn_index(keys[i]) != GSC__KNN_NONE;
-        int64_t index = exists ? (int64_t)gsc__knn_index(keys[i]) : -1;
+        const gsc__knn_key key = keys != NULL ? keys[i] : gsc__knn_missing();
+        gsc_real distance2 = gsc__knn_distance2(key);
+        bool exists = gsc__knn_index(key) != GSC__KNN_NONE;
+        int64_t index = exists ? (int64_t)gsc__knn_index(key) : -1;
         if (knn->indices != NULL) write_index(knn, row * knn->k + i, index);
         if (knn->distances2 != NULL) knn->distances2[row * knn->k + i] = distance2;
         if (exists) sum += (double)distance2, ++found;
     }
-    if (knn->mean2 != NULL) knn->mean2[row] = found > 0 ? (gsc_real)(sum / found) : 0;
-}
-
-/* The row of a query with a non-finite coordinate. */
-static void write_no_row(const gsc__knn *knn, int64_t row) {
-    for (int i = 0; i < knn->k; ++i) {
-        if (knn->indices != NULL) write_index(knn, row * knn->k + i, -1);
-        if (knn->distances2 != NULL) knn->distances2[row * knn->k + i] = INFINITY;
-    }
-    if (knn->mean2 != NULL) knn->mean2[row] = NAN;
+    const gsc_real none = keys != NULL ? 0 : NAN;
+    if (knn->mean2 != NULL) knn->mean2[row] = found > 0 ? (gsc_real)(sum / found) : none;
 }
 
 static void write_group(const gsc__knn *knn, gsc__knn_group *group) {
@@ -286,7 +280,7 @@ static gsc_status gsc__cpu_knn(const gsc__call *call, const gsc__knn *knn) {
     gsc__parallel_for(pool, (task.query_count + WIDTH - 1) / WIDTH, GROUPS_GRAIN, search_groups,
                       &task);
     for (int64_t i = task.query_count; i < knn->queries_count; ++i)
-        write_no_row(knn, query_order[i]);
+        write_row(knn, query_order[i], NULL);
     return GSC_OK;
 }
 
