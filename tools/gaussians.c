@@ -57,41 +57,31 @@ static bool find_columns(const ply *file, const ply_element *vertex, column_map 
     return true;
 }
 
-static float sigmoid(double x) {
-    return (float)(1 / (1 + exp(-x)));
+static bool store(float *to, double value) {
+    *to = (float)value;
+    return isfinite(*to);
 }
 
 /* 3DGS stores its parameters before activation: the logarithm of scales, the logit of
- * opacity; and the higher SH coefficients channel by channel. */
-static void store_row(gaussians *scene, int64_t n, const column_map *columns,
+ * opacity; and the higher SH coefficients channel by channel.  False if a value is not finite. */
+static bool store_row(gaussians *scene, int64_t n, const column_map *columns,
                       const double *values) {
     const int *fields = columns->fields;
+    bool finite = store(&scene->opacities[n], 1 / (1 + exp(-values[fields[OPACITY]])));
     for (int i = 0; i < 3; i++) {
-        scene->means[3 * n + i] = (float)values[fields[MEAN + i]];
-        scene->scales[3 * n + i] = (float)exp(values[fields[SCALE + i]]);
+        finite &= store(&scene->means[3 * n + i], values[fields[MEAN + i]]);
+        finite &= store(&scene->scales[3 * n + i], exp(values[fields[SCALE + i]]));
     }
-    for (int i = 0; i < 4; i++) scene->rotations[4 * n + i] = (float)values[fields[ROTATION + i]];
-    scene->opacities[n] = sigmoid(values[fields[OPACITY]]);
+    for (int i = 0; i < 4; i++)
+        finite &= store(&scene->rotations[4 * n + i], values[fields[ROTATION + i]]);
     float *sh = scene->sh + n * scene->sh_coefficients * 3;
     int rest = scene->sh_coefficients - 1;
     for (int channel = 0; channel < 3; channel++) {
-        sh[channel] = (float)values[fields[DC + channel]];
+        finite &= store(&sh[channel], values[fields[DC + channel]]);
         for (int k = 0; k < rest; k++)
-            sh[3 * (k + 1) + channel] = (float)values[columns->rest[channel * rest + k]];
+            finite &= store(&sh[3 * (k + 1) + channel], values[columns->rest[channel * rest + k]]);
     }
-}
-
-static bool all_finite(const float *values, int64_t count) {
-    bool finite = true;
-    for (int64_t i = 0; i < count; i++) finite &= isfinite(values[i]) != 0;
     return finite;
-}
-
-static bool is_finite_row(const gaussians *scene, int64_t n) {
-    int64_t sh_row = (int64_t)scene->sh_coefficients * 3;
-    return all_finite(scene->means + 3 * n, 3) && all_finite(scene->scales + 3 * n, 3) &&
-           all_finite(scene->rotations + 4 * n, 4) && all_finite(scene->opacities + n, 1) &&
-           all_finite(scene->sh + sh_row * n, sh_row);
 }
 
 static bool read_rows(gaussians *scene, ply *file, const ply_element *vertex,
@@ -101,9 +91,7 @@ static bool read_rows(gaussians *scene, ply *file, const ply_element *vertex,
     bool good = true;
     for (int64_t n = 0; good && n < scene->count; n++) {
         good = ply_read_row(file, values);
-        if (!good) break;
-        store_row(scene, n, columns, values);
-        if (!is_finite_row(scene, n)) scene->non_finite++;
+        if (good && !store_row(scene, n, columns, values)) scene->non_finite++;
     }
     free(values);
     return good;
