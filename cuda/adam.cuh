@@ -5,7 +5,7 @@
 #include "adam_kernels.h"
 
 /* Rounded as written: which operations a compiler fuses depends on the code around them. */
-static __device__ __forceinline__ void gsc__adam_element(const gsc__gpu_adam_constants &c,
+static __device__ __forceinline__ void gsc__adam_element(const gsc__adam_constants &c,
                                                          float gradient, float &parameter,
                                                          float &moment1, float &moment2) {
     const float g = c.decay != 0.0f ? __fmaf_rn(c.decay, parameter, gradient) : gradient;

@@ -2,7 +2,7 @@
 #ifndef GSC_ADAM_KERNELS_H
 #define GSC_ADAM_KERNELS_H
 
-#include "../src/math/real.h"
+#include "../src/math/adam_math.h"
 
 #define GSC__ADAM_BLOCK 256
 #define GSC__ADAM_CHUNK 1024    /* elements of a block, four to a thread */
@@ -10,23 +10,13 @@
 #define GSC__ADAM_ROWS 128      /* of a block at most, where only visible rows are stepped */
 #define GSC__ADAM_CAPACITY 8192 /* elements of these rows at most */
 
-/* The same for all elements of a group. */
-typedef struct gsc__gpu_adam_constants {
-    float decay;                                  /* times the parameter, added to the gradient */
-    float keep;                                   /* factor of the parameter, before the step */
-    float beta1, beta2, complement1, complement2; /* complement: 1 - beta */
-    float step_size;                              /* lr / (1 - beta1^step) */
-    float root_scale;                             /* 1 / sqrt(1 - beta2^step) */
-    float epsilon;
-} gsc__gpu_adam_constants;
-
 typedef struct gsc__gpu_adam_group {
     float *parameter, *moment1, *moment2; /* [count] */
     const float *gradient;                /* [count] */
     int64_t count;
     uint32_t block_end; /* blocks of this group and of those before it */
     int32_t vectors;    /* all four aligned to 16 bytes */
-    gsc__gpu_adam_constants constants;
+    gsc__adam_constants constants;
 } gsc__gpu_adam_group;
 
 /* A thread per four elements. */
@@ -42,7 +32,7 @@ typedef struct gsc__gpu_adam_columns {
     int64_t row_size;
     uint32_t width;      /* columns */
     uint32_t reciprocal; /* 2^31 / width, rounded up */
-    gsc__gpu_adam_constants constants;
+    gsc__adam_constants constants;
 } gsc__gpu_adam_columns;
 
 /* `slices` blocks share the visible rows among `block_rows` rows, with all their columns. */

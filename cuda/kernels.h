@@ -388,7 +388,7 @@ typedef struct gsc__gpu_step {
     uint32_t width, used, result;         /* as in gsc__gpu_gradient */
     bool harmonics;                       /* result belongs to the basis */
     bool vectors;                         /* rows consist of whole 16-byte vectors */
-    gsc__gpu_adam_constants constants;
+    gsc__adam_constants constants;
 } gsc__gpu_step;
 
 /* The same, and then steps of Adam for the visible Gaussians' parameters. */

@@ -7,7 +7,7 @@
 
 #include "call.h"
 #include "limits.h"
-#include "math/real.h"
+#include "math/adam_math.h"
 
 #include <stdbool.h>
 
@@ -94,6 +94,9 @@ typedef struct gsc__adam_group {
     int32_t step; /* 0: no bias correction */
     bool decoupled;
 } gsc__adam_group;
+
+/* Computed in double precision and rounded once. */
+gsc__adam_constants gsc__adam_constants_of(const gsc__adam_group *group);
 
 /* Steps of Adam that backward makes instead of writing gradients. */
 enum { GSC__PARAMETERS = GSC_PARAMETER_SH_DC };

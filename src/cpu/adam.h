@@ -5,46 +5,17 @@
  * all groups are one sequence of blocks for the threads, each element is read and written once,
  * and rows that are not visible are not touched at all.
  *
- * A group's constants are computed in double precision and rounded once; elements are computed
- * in the tensor's own precision. */
+ * Elements are computed in the tensor's own precision. */
 #ifndef GSC_CPU_ADAM_H
 #define GSC_CPU_ADAM_H
 
 #include "cpu.h"
 #include "math/splat_math.h"
 
-/* What is the same for all elements of a group. */
-typedef struct gsc__adam_constants {
-    gsc_real decay; /* times the parameter, added to the gradient */
-    gsc_real keep;  /* times the parameter, before the step */
-    gsc_real beta1, beta2;
-    gsc_real complement1, complement2; /* 1 - beta */
-    gsc_real step_size;                /* lr / (1 - beta1^step) */
-    gsc_real root_scale;               /* 1 / sqrt(1 - beta2^step) */
-    gsc_real epsilon;
-} gsc__adam_constants;
-
 enum { ADAM_BLOCK = 1 << 14 /* elements that a thread takes at once */ };
 
-static gsc__adam_constants gsc__adam_constants_of(const gsc__adam_group *group) {
-    double correction1 = 1, correction2 = 1;
-    if (group->step > 0) {
-        correction1 = 1 - pow(group->beta1, group->step);
-        correction2 = 1 - pow(group->beta2, group->step);
-    }
-    return (gsc__adam_constants){
-        .decay = (gsc_real)(group->decoupled ? 0 : group->weight_decay),
-        .keep = (gsc_real)(group->decoupled ? 1 - group->lr * group->weight_decay : 1),
-        .beta1 = (gsc_real)group->beta1,
-        .beta2 = (gsc_real)group->beta2,
-        .complement1 = (gsc_real)(1 - group->beta1),
-        .complement2 = (gsc_real)(1 - group->beta2),
-        .step_size = (gsc_real)(group->lr / correction1),
-        .root_scale = (gsc_real)(1 / sqrt(correction2)),
-        .epsilon = (gsc_real)group->epsilon};
-}
-
-/* Steps the elements from `first` on; gradient: [count].  Not inlined: adam_step and train_step use this one copy, so they agree to the last bit. */
+/* Steps the elements from `first` on; gradient: [count].  Not inlined: adam_step and train_step use
+ * this one copy, so they agree to the last bit. */
 __attribute__((noinline)) static void gsc__adam_elements(const gsc__adam_group *group,
                                                          const gsc__adam_constants *constants,
                                                          const gsc_real *restrict gradient,

@@ -1,29 +1,7 @@
-/* Adam on the device.  As on the CPU, constants of a group are computed in double precision and
- * rounded once, and elements in single precision. */
 #include "gpu.h"
-
-#include <math.h>
 
 /* With fewer blocks than this, blocks take fewer rows, but not below FEWEST_ROWS. */
 enum { BLOCKS = 1024, FEWEST_ROWS = 16 };
-
-gsc__gpu_adam_constants gsc__gpu_adam_constants_of(const gsc__adam_group *group) {
-    double correction1 = 1, correction2 = 1;
-    if (group->step > 0) {
-        correction1 = 1 - pow(group->beta1, group->step);
-        correction2 = 1 - pow(group->beta2, group->step);
-    }
-    return (gsc__gpu_adam_constants){
-        .decay = (float)(group->decoupled ? 0 : group->weight_decay),
-        .keep = (float)(group->decoupled ? 1 - group->lr * group->weight_decay : 1),
-        .beta1 = (float)group->beta1,
-        .beta2 = (float)group->beta2,
-        .complement1 = (float)(1 - group->beta1),
-        .complement2 = (float)(1 - group->beta2),
-        .step_size = (float)(group->lr / correction1),
-        .root_scale = (float)(1 / sqrt(correction2)),
-        .epsilon = (float)group->epsilon};
-}
 
 /* ------------------------------------------------------------------- every row */
 
@@ -36,7 +14,7 @@ static gsc__gpu_adam_group group_args(const gsc__adam_group *group) {
         .count = group->rows * group->row_size,
         .vectors = gsc__gpu_is_aligned(group->parameter) && gsc__gpu_is_aligned(group->moment1) &&
                    gsc__gpu_is_aligned(group->moment2) && gsc__gpu_is_aligned(group->gradient),
-        .constants = gsc__gpu_adam_constants_of(group)};
+        .constants = gsc__adam_constants_of(group)};
 }
 
 /* Launches of at most GSC__ADAM_GROUPS groups and INT32_MAX blocks. */
@@ -78,7 +56,7 @@ static gsc__gpu_adam_columns columns_args(const gsc__adam_group *group, int64_t 
                                    .row_size = group->row_size,
                                    .width = width,
                                    .reciprocal = ((1u << 31) + width - 1) / width,
-                                   .constants = gsc__gpu_adam_constants_of(group)};
+                                   .constants = gsc__adam_constants_of(group)};
 }
 
 /* Blocks take fewer rows where rows are wide, and where there are so few that most of a device

@@ -137,9 +137,6 @@ gsc_status gsc__gpu_sort(const gsc__call *call, const gsc__gpu_sort_args *sort);
 
 /* ----------------------------------------------------------------------- Adam */
 
-/* Adam's settings in the form that kernels take. */
-gsc__gpu_adam_constants gsc__gpu_adam_constants_of(const gsc__adam_group *group);
-
 /* Whether loads of four elements may begin there. */
 static inline bool gsc__gpu_is_aligned(const void *data) {
     return (uintptr_t)data % 16 == 0;

@@ -205,7 +205,7 @@ static void list_steps(const gsc__gpu_pass *pass, gsc_k_project_backward_step *a
             .harmonics = results[i].harmonics,
             .vectors = group->row_size % 4 == 0 && gsc__gpu_is_aligned(group->parameter) &&
                        gsc__gpu_is_aligned(group->moment1) && gsc__gpu_is_aligned(group->moment2),
-            .constants = gsc__gpu_adam_constants_of(group)};
+            .constants = gsc__adam_constants_of(group)};
     }
 }
 
