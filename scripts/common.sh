@@ -8,6 +8,7 @@ if [ -d "$root/.venv/bin" ]; then
     PATH="$root/.venv/bin:$PATH"
     export PATH
 fi
+export PYTHONDONTWRITEBYTECODE=1
 
 say() { printf '%s\n' "$*"; }
 die() {
@@ -30,6 +31,12 @@ find_golden_data() {
     fi
     export GSPLAT_C_GOLDEN
     say "golden data: $GSPLAT_C_GOLDEN"
+}
+
+# Sets GSPLAT_C_LIBRARY, unless it is set, on a machine where nothing is built.
+find_library() {
+    export GSPLAT_C_LIBRARY="${GSPLAT_C_LIBRARY:-$root/build/libgsplat_c.so}"
+    [ -e "$GSPLAT_C_LIBRARY" ] || die "no library at $GSPLAT_C_LIBRARY: run make test first"
 }
 
 # cross_file PLATFORM: prints meson's file for it, whose compiler is there.

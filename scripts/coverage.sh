@@ -5,8 +5,7 @@
 . "$(dirname "$0")/common.sh"
 
 minimum=90
-GSPLAT_C_GOLDEN="$root/tests/golden"
-export GSPLAT_C_GOLDEN
+export GSPLAT_C_GOLDEN="$root/tests/golden"
 command -v gcovr >/dev/null || die "gcovr is not installed"
 
 # Counters are shared by threads.  The float64 build is the tests' oracle, not the library.

@@ -17,8 +17,6 @@ cuda=
 [ "${GSPLAT_C_CUDA:-1}" = 0 ] || cuda=1
 scratch=$(mktemp -d)
 trap 'clean_up; rm -rf "$scratch"' EXIT
-PYTHONDONTWRITEBYTECODE=1
-export PYTHONDONTWRITEBYTECODE
 
 pip() { python3 -m pip --quiet --disable-pip-version-check "$@"; }
 run_pytest() { python3 -m pytest -q -rs -p no:cacheprovider "$@" </dev/null; }

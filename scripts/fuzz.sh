@@ -12,9 +12,8 @@ command -v clang >/dev/null || die "clang is not installed"
 CC=clang sh scripts/build.sh build-fuzz -Dfuzz=enabled -Dtests=enabled -Dtools=enabled \
     -Dgpu=disabled -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 \
     -Dc_args=-fsanitize=fuzzer-no-link,float-cast-overflow
-UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
-ASAN_OPTIONS=allocator_may_return_null=1
-export UBSAN_OPTIONS ASAN_OPTIONS
+export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+export ASAN_OPTIONS=allocator_may_return_null=1
 failed=
 for target; do
     say "== $target"

@@ -19,8 +19,7 @@ cargo fetch --quiet --locked --offline 2>/dev/null || cargo fetch --quiet --lock
     skip "what they need could not be fetched"
 
 # The build looks for no library but this one.
-GSPLAT_C_LIB_DIR="$root/build"
-export GSPLAT_C_LIB_DIR
+export GSPLAT_C_LIB_DIR="$root/build"
 
 lint() {
     cargo clippy --quiet --offline --locked --all-targets "$@" -- -D warnings
@@ -43,9 +42,8 @@ test)
     # A build for the CPU only has no driver to test with.
     mock="$root/build/tests/gpu_host/libmock_driver.so"
     [ ! -e "$mock" ] || export GSC_CUDA_LIBRARY="$mock"
-    GSPLAT_C_LIBRARY="$root/build/libgsplat_c.so"
-    LD_LIBRARY_PATH="$root/build${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-    export GSPLAT_C_LIBRARY LD_LIBRARY_PATH
+    export GSPLAT_C_LIBRARY="$root/build/libgsplat_c.so"
+    export LD_LIBRARY_PATH="$root/build${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
     say "== Rust crates"
     run --all-features
     say "== Rust crates, the library loaded at run time"

@@ -3,10 +3,7 @@
 # build-sanitize/.
 . "$(dirname "$0")/common.sh"
 
-if [ -z "${GSPLAT_C_GOLDEN:-}" ]; then
-    GSPLAT_C_GOLDEN="$root/tests/golden"
-    export GSPLAT_C_GOLDEN
-fi
+export GSPLAT_C_GOLDEN="${GSPLAT_C_GOLDEN:-$root/tests/golden}"
 sh scripts/build.sh build-sanitize -Dtests=enabled -Dgpu_targets=90 -Db_sanitize=address,undefined \
     -Db_lundef=false -Doptimization=1
 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \

@@ -16,21 +16,18 @@
 #                        and the next run begins with them instead of all
 . "$(dirname "$0")/common.sh"
 
-export GSPLAT_C_LIBRARY="${GSPLAT_C_LIBRARY:-$root/build/libgsplat_c.so}"
-export GSPLAT_C_TEST_SCALE="${GSPLAT_C_TEST_SCALE:-0.2}" PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1
+export GSPLAT_C_TEST_SCALE="${GSPLAT_C_TEST_SCALE:-0.2}" OMP_NUM_THREADS=1
 export PYTORCH_NO_CUDA_MEMORY_CACHING=1 # so that every tensor has bounds of its own
 limit=${SECONDS_EACH:-400}
 workers=${WORKERS:-$(nproc)}
 python=${PYTHON:-python3}
 left_out="not quadratic and not busy_other_stream and not nothing_is_kept"
 left_out="$left_out and not takes_nothing_of_torch and not without_memory"
-files=$(for name in raster draw train_step gradients deterministic ops knn; do
-    echo tests/gpu/test_$name.py
-done)
+files=$(printf 'tests/gpu/test_%s.py ' raster forward train_step gradients deterministic ops knn)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 command -v compute-sanitizer >/dev/null || die "there is no compute-sanitizer"
-[ -e "$GSPLAT_C_LIBRARY" ] || die "there is no $GSPLAT_C_LIBRARY: run make test first"
+find_library
 devices=$("$python" -c 'import torch; print(torch.cuda.device_count())')
 [ "$devices" -gt 0 ] || die "torch sees no CUDA device"
 

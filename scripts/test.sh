@@ -15,8 +15,7 @@ meson test -C build --no-rebuild --print-errorlogs || failed="$failed meson"
 grep -hE '^\[  (PASSED|FAILED|SKIPPED)' build/meson-logs/testlog.txt || true
 
 export GSPLAT_C_LIBRARY="$root/build/libgsplat_c.so" GSPLAT_C_BUILD="$root/build" \
-    GSPLAT_C_COMMAND="$root/build/tools/gsplat-c" PYTHONPATH="$root/bindings/python" \
-    PYTHONDONTWRITEBYTECODE=1
+    GSPLAT_C_COMMAND="$root/build/tools/gsplat-c" PYTHONPATH="$root/bindings/python"
 # tests/gpu is for machines with a GPU.
 for folder in tests bindings/python/tests; do
     python3 -m pytest -q -rs -p no:cacheprovider --ignore=tests/gpu $folder ||

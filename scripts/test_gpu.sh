@@ -9,10 +9,7 @@
 # GSPLAT_C_SANITIZER     compute-sanitizer, for the tests of damaged states
 . "$(dirname "$0")/common.sh"
 
-GSPLAT_C_LIBRARY=${GSPLAT_C_LIBRARY:-$root/build/libgsplat_c.so}
-PYTHONDONTWRITEBYTECODE=1
-export GSPLAT_C_LIBRARY PYTHONDONTWRITEBYTECODE
-[ -e "$GSPLAT_C_LIBRARY" ] || die "no library at $GSPLAT_C_LIBRARY: run make test first"
+find_library
 if ! python3 -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
     say "skipped: this python3 has no torch that sees a CUDA device"
     exit 0
