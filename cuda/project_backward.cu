@@ -28,16 +28,12 @@ static __device__ __forceinline__ gsc__gpu_record load_record(const gsc__gpu_rec
     return record;
 }
 
-/* See docs/numerics.md; the sums are moments in whitened coordinates. */
 static __device__ void splat_grad(const gsc__gpu_record &record, const float *m, float depth,
                                   gsc__splat_grad *out) {
-    const float two_ln2 = 1 / GSC__HALF_LOG2_E, half2 = two_ln2 * two_ln2 / 2;
-    const float r00 = record.r00, r01 = record.r01, r11 = record.r11;
-    out->mean[0] = two_ln2 * r00 * m[1];
-    out->mean[1] = two_ln2 * (r01 * m[1] + r11 * m[2]);
-    out->cov[0] = half2 * r00 * r00 * m[3];
-    out->cov[1] = 2 * half2 * r00 * (r01 * m[3] + r11 * m[4]);
-    out->cov[2] = half2 * (r01 * r01 * m[3] + 2 * r01 * r11 * m[4] + r11 * r11 * m[5]);
+    out->r00 = record.r00;
+    out->r01 = record.r01;
+    out->r11 = record.r11;
+    gsc__moments_grad(m, out);
     out->opacity = m[0] * exp2f(-record.log2_opacity);
     out->depth = depth;
 }

@@ -87,22 +87,13 @@ typedef struct gradient_rows {
     gsc_real *at[GSC__PARAMETERS];
 } gradient_rows;
 
-/* From moments in whitened coordinates to derivatives with respect to the 2D Gaussian.  With
- * z = (u, v) = R d and alpha = opacity 2^-|z|^2:  d alpha / d mean = 2 ln 2 alpha R^T z,
- * d alpha / d covariance = (2 ln 2)^2 / 2 alpha R^T z z^T R. */
 static void splat_grad(const gsc__record *record, const gsc__splat_sums *sums,
                        gsc__splat_grad *out) {
-    const gsc_real two_ln2 = 1 / GSC__HALF_LOG2_E; /* log2(e) = 1 / ln 2 */
-    const gsc_real *m = sums->moments;
-    const gsc_real r00 = record->r00, r01 = record->r01, r11 = record->r11;
-    const gsc_real half2 = two_ln2 * two_ln2 / 2;
-    out->mean[0] = two_ln2 * r00 * m[GSC__SLOT_U];
-    out->mean[1] = two_ln2 * (r01 * m[GSC__SLOT_U] + r11 * m[GSC__SLOT_V]);
-    out->cov[0] = half2 * r00 * r00 * m[GSC__SLOT_UU];
-    out->cov[1] = 2 * half2 * r00 * (r01 * m[GSC__SLOT_UU] + r11 * m[GSC__SLOT_UV]);
-    out->cov[2] = half2 * (r01 * r01 * m[GSC__SLOT_UU] + 2 * r01 * r11 * m[GSC__SLOT_UV] +
-                           r11 * r11 * m[GSC__SLOT_VV]);
-    out->opacity = m[GSC__SLOT_W] / record->opacity;
+    out->r00 = record->r00;
+    out->r01 = record->r01;
+    out->r11 = record->r11;
+    gsc__moments_grad(sums->moments, out);
+    out->opacity = sums->moments[GSC__SLOT_W] / record->opacity;
     out->depth = sums->depth - sums->inv_depth / (record->depth * record->depth);
 }
 

@@ -11,10 +11,22 @@
 /* Derivatives of the loss with respect to what one camera sees of a Gaussian. */
 typedef struct gsc__splat_grad {
     gsc_real mean[2];
-    gsc_real cov[3];  /* xx xy yy, blurred; xy stands for both entries off the diagonal */
-    gsc_real opacity; /* after antialiasing */
+    gsc_real r00, r01, r11; /* the record's whitening factor R */
+    gsc_real white[3]; /* uu uv vv of the symmetric matrix M: R^T M R is the derivative with respect
+                          to the covariance */
+    gsc_real opacity;  /* after antialiasing */
     gsc_real depth;
 } gsc__splat_grad;
+
+/* From moments in whitened coordinates, sums of w, w u, w v, w u^2, w u v and w v^2 with
+ * w = alpha dL/dalpha.  With z = (u, v) = R d and alpha = opacity 2^-|z|^2:
+ * d alpha / d mean = 2 ln 2 alpha R^T z, d alpha / d covariance = (2 ln 2)^2 / 2 alpha R^T z z^T R. */
+GSC__PURE void gsc__moments_grad(const gsc_real moments[6], gsc__splat_grad *out) {
+    const gsc_real two_ln2 = 1 / GSC__HALF_LOG2_E; /* log2(e) = 1 / ln 2 */
+    out->mean[0] = two_ln2 * out->r00 * moments[1];
+    out->mean[1] = two_ln2 * (out->r01 * moments[1] + out->r11 * moments[2]);
+    for (int i = 0; i < 3; ++i) out->white[i] = two_ln2 * two_ln2 / 2 * moments[3 + i];
+}
 
 /* Derivatives with respect to the Gaussian's parameters and the camera's view matrix. */
 typedef struct gsc__gaussian_grad {
@@ -34,30 +46,34 @@ typedef struct gsc__gaussian {
     gsc_real scale_modifier, opacity; /* without compensation */
 } gsc__gaussian;
 
-/* Through the opacity compensation sqrt(det_sharp / det), to opacity and cov. */
-GSC__PURE void gsc__compensation_grad(const gsc__camera *camera, const gsc__projection *p,
-                                      gsc_real opacity, gsc__splat_grad *splat,
-                                      gsc__gaussian_grad *out) {
-    out->opacity = splat->opacity * p->compensation;
-    if (!camera->antialias || !(p->det_sharp > GSC__COMPENSATION2_MIN * p->det)) return;
-    gsc_real blur = camera->blur;
-    gsc_real a = p->cov[0], b = p->cov[1], c = p->cov[2];
-    gsc_real sharp_a = a - blur, sharp_c = c - blur;
-    gsc_real det_sharp = p->det_sharp, det = p->det;
+/* Derivatives of the loss through the opacity compensation sqrt(det_sharp / det). */
+typedef struct gsc__compensation_grad {
+    gsc_real det_sharp; /* with respect to it */
+    gsc_real trace;     /* with respect to the trace of the blurred covariance */
+    gsc_real white;     /* added to the diagonal of gsc__splat_grad.white */
+} gsc__compensation_grad;
+
+/* The derivative of det with respect to the covariance is det times its inverse, and in whitened
+ * coordinates a multiple of the identity. */
+GSC__PURE gsc__compensation_grad gsc__compensation_grad_of(const gsc__camera *camera,
+                                                           const gsc__projection *p,
+                                                           gsc_real grad_opacity,
+                                                           gsc_real opacity) {
+    gsc__compensation_grad out = {0, 0, 0};
+    if (!camera->antialias || !(p->det_sharp > GSC__COMPENSATION2_MIN * p->det)) return out;
+    const gsc_real grad_ratio = grad_opacity * opacity / (2 * p->compensation);
     if (camera->compat) {
-        /* The original differentiates at the covariance blurred once more. */
-        sharp_a = a;
-        sharp_c = c;
-        a += blur;
-        c += blur;
-        det_sharp = p->det;
-        det = a * c - b * b;
+        /* The original differentiates at the covariance blurred once more; the adjugate of that
+         * one is the adjugate of the other plus blur I. */
+        const gsc_real more = camera->blur * (p->cov[0] + p->cov[2] + camera->blur);
+        const gsc_real det = p->det + more;
+        out.trace = -grad_ratio * camera->blur * p->det / (det * det);
+        out.white = grad_ratio * (more / det) * (p->det / det) / GSC__HALF_LOG2_E;
+    } else {
+        out.det_sharp = grad_ratio / p->det;
+        out.white = -grad_ratio * (p->det_sharp / p->det) / GSC__HALF_LOG2_E;
     }
-    gsc_real ratio = det_sharp / det;
-    gsc_real grad_ratio = splat->opacity * opacity / (2 * p->compensation * det);
-    splat->cov[0] += grad_ratio * (sharp_c - ratio * c);
-    splat->cov[1] -= grad_ratio * 2 * b * (1 - ratio);
-    splat->cov[2] += grad_ratio * (sharp_a - ratio * a);
+    return out;
 }
 
 /* With respect to the unit quaternion or, in compat, to the stored one; g: with respect to the
@@ -73,23 +89,17 @@ GSC__PURE void gsc__rotation_grad(const gsc_real q[4], const gsc_real g[3][3], g
              4 * z * (g[0][0] + g[1][1]);
 }
 
-/* From g, the derivative with respect to the axes, to scales and rotation. */
+/* From g, the derivative with respect to the axes, to the rotation. */
 GSC__PURE void gsc__axes_grad(const gsc__camera *camera, const gsc__gaussian *gaussian,
                               const gsc_real g[3][3], gsc__gaussian_grad *out) {
     const gsc_real *scale = gaussian->scale, *rotation = gaussian->rotation;
-    const gsc_real modifier = gaussian->scale_modifier;
-    gsc_real unit[4], r[3][3], grad_r[3][3], inverse = 1;
+    gsc_real unit[4], grad_r[3][3], inverse = 1;
     if (camera->compat)
         for (int i = 0; i < 4; ++i) unit[i] = rotation[i];
     else
         inverse = gsc__normalise(rotation, unit);
-    gsc__rotation_matrix(unit, r);
-    for (int j = 0; j < 3; ++j) {
-        gsc_real grad_scale = r[0][j] * g[0][j] + r[1][j] * g[1][j] + r[2][j] * g[2][j];
-        /* The original leaves the modifier's factor out. */
-        out->scale[j] = camera->compat ? grad_scale : grad_scale * modifier;
-        for (int i = 0; i < 3; ++i) grad_r[i][j] = g[i][j] * scale[j] * modifier;
-    }
+    for (int i = 0; i < 3; ++i)
+        for (int j = 0; j < 3; ++j) grad_r[i][j] = g[i][j] * scale[j] * gaussian->scale_modifier;
     gsc__rotation_grad(unit, (const gsc_real(*)[3])grad_r, out->rotation);
     if (camera->compat) return;
     gsc_real along = 0;
@@ -97,29 +107,66 @@ GSC__PURE void gsc__axes_grad(const gsc__camera *camera, const gsc__gaussian *ga
     for (int i = 0; i < 4; ++i) out->rotation[i] = (out->rotation[i] - unit[i] * along) * inverse;
 }
 
-/* From the 2D covariance to jw, and to the parameters of the covariance. */
-GSC__PURE void gsc__covariance_grad(const gsc__camera *camera, const gsc__gaussian *gaussian,
-                                    const gsc__projection *p, const gsc_real cov[3],
-                                    gsc_real grad_jw[2][3], gsc__gaussian_grad *out) {
-    gsc_real grad_rows[2][3];
+/* With covariances, rows = jw Sigma. */
+GSC__PURE void gsc__given_covariance_grad(const gsc__camera *camera, const gsc__projection *p,
+                                          const gsc__splat_grad *splat,
+                                          const gsc__compensation_grad *compensation,
+                                          gsc_real grad_jw[2][3], gsc__gaussian_grad *out) {
+    const gsc_real r00 = splat->r00, r01 = splat->r01, r11 = splat->r11;
+    const gsc_real *s = p->jw[0], *t = p->jw[1], det_sharp = compensation->det_sharp;
+    const gsc_real uu = splat->white[0] + compensation->white, uv = splat->white[1];
+    const gsc_real vv = splat->white[2] + compensation->white;
+    const gsc_real xx =
+        r00 * r00 * uu + compensation->trace + det_sharp * (p->cov[2] - camera->blur);
+    const gsc_real xy = 2 * r00 * (r01 * uu + r11 * uv) - 2 * det_sharp * p->cov[1];
+    const gsc_real yy = r01 * r01 * uu + 2 * r01 * r11 * uv + r11 * r11 * vv + compensation->trace +
+                        det_sharp * (p->cov[0] - camera->blur);
+    for (int i = 0, at = 0; i < 3; ++i)
+        for (int j = i; j < 3; ++j, ++at) {
+            gsc_real g = xx * s[i] * s[j] + xy * (s[i] * t[j] + t[i] * s[j]) / 2 + yy * t[i] * t[j];
+            out->covariance[at] = i == j ? g : 2 * g;
+        }
     for (int k = 0; k < 3; ++k) {
-        grad_rows[0][k] = 2 * cov[0] * p->rows[0][k] + cov[1] * p->rows[1][k];
-        grad_rows[1][k] = cov[1] * p->rows[0][k] + 2 * cov[2] * p->rows[1][k];
+        grad_jw[0][k] = 2 * xx * p->rows[0][k] + xy * p->rows[1][k];
+        grad_jw[1][k] = xy * p->rows[0][k] + 2 * yy * p->rows[1][k];
     }
-    if (!gaussian->scale) {
-        /* rows = jw Sigma, so this is already the derivative with respect to jw. */
-        const gsc_real *s = p->jw[0], *t = p->jw[1];
-        for (int i = 0, at = 0; i < 3; ++i)
-            for (int j = i; j < 3; ++j, ++at) {
-                gsc_real cross = s[i] * t[j] + t[i] * s[j];
-                gsc_real g = cov[0] * s[i] * s[j] + cov[1] * cross / 2 + cov[2] * t[i] * t[j];
-                out->covariance[at] = i == j ? g : 2 * g;
-            }
-        for (int i = 0; i < 2; ++i)
-            for (int k = 0; k < 3; ++k) grad_jw[i][k] = grad_rows[i][k];
-        return;
+}
+
+GSC__PURE void gsc__cross(const gsc_real a[3], const gsc_real b[3], gsc_real out[3]) {
+    out[0] = a[1] * b[2] - a[2] * b[1];
+    out[1] = a[2] * b[0] - a[0] * b[2];
+    out[2] = a[0] * b[1] - a[1] * b[0];
+}
+
+/* From the 2D covariance to jw, scales and rotation.
+ *
+ * (R^T M R) rows would lose a digit for each factor of ten between length and width of a splat.
+ * R^T (M (R rows)) does not: entries of R rows are at most about one, and with the rows a and b
+ * and n = a x b they are r00 / cov[2] (blur a + b x n) and r11 b, without cancellation. */
+GSC__PURE void gsc__axes_covariance_grad(const gsc__camera *camera, const gsc__gaussian *gaussian,
+                                         const gsc__projection *p, const gsc__splat_grad *splat,
+                                         const gsc__compensation_grad *compensation,
+                                         gsc_real grad_jw[2][3], gsc__gaussian_grad *out) {
+    const gsc_real *a = p->rows[0], *b = p->rows[1];
+    const gsc_real uu = splat->white[0] + compensation->white, uv = splat->white[1];
+    const gsc_real vv = splat->white[2] + compensation->white;
+    const gsc_real to_u = splat->r00 / p->cov[2];
+    gsc_real bn[3], na[3], grad_rows[2][3], grad_axes[3][3];
+    gsc__cross(b, p->cross, bn);
+    gsc__cross(p->cross, a, na);
+    for (int j = 0; j < 3; ++j) {
+        const gsc_real u = to_u * (camera->blur * a[j] + bn[j]), v = splat->r11 * b[j];
+        const gsc_real grad_u = 2 * (uu * u + uv * v), grad_v = 2 * (uv * u + vv * v);
+        const gsc_real grad_a = 2 * (compensation->trace * a[j] + compensation->det_sharp * bn[j]);
+        const gsc_real grad_b = 2 * (compensation->trace * b[j] + compensation->det_sharp * na[j]);
+        /* The original leaves the modifier's factor out. */
+        const gsc_real s = gaussian->scale[j] * (camera->compat ? gaussian->scale_modifier : 1);
+        const gsc_real inverse = gsc__fabs(s) > GSC_REAL(1e-37) ? 1 / s : 0;
+        out->scale[j] = u * inverse * grad_u + v * inverse * grad_v + a[j] * inverse * grad_a +
+                        b[j] * inverse * grad_b;
+        grad_rows[0][j] = splat->r00 * grad_u + grad_a;
+        grad_rows[1][j] = splat->r01 * grad_u + splat->r11 * grad_v + grad_b;
     }
-    gsc_real grad_axes[3][3];
     for (int i = 0; i < 3; ++i)
         for (int j = 0; j < 3; ++j)
             grad_axes[i][j] = p->jw[0][i] * grad_rows[0][j] + p->jw[1][i] * grad_rows[1][j];
@@ -178,18 +225,22 @@ GSC__PURE void gsc__mean_grad(const gsc__camera *camera, const gsc_real mean[3],
         out->mean[k] += ax * camera->clip[0][k] + ay * camera->clip[1][k] + aw * camera->clip[2][k];
 }
 
-/* The whole way back.  Changes splat and overwrites out; p comes from forward's functions on the
- * same values. */
+/* The whole way back.  Overwrites out; p comes from forward's functions on the same values. */
 GSC__PURE void gsc__project_grad(const gsc__camera *camera, const gsc__gaussian *gaussian,
-                                 const gsc__projection *p, gsc__splat_grad *splat,
+                                 const gsc__projection *p, const gsc__splat_grad *splat,
                                  gsc__gaussian_grad *out) {
     const gsc_real *mean = gaussian->mean;
     gsc_real grad_point[3] = {0, 0, splat->depth}, grad_jw[2][3];
     for (int k = 0; k < 3; ++k) out->mean[k] = 0;
     for (int i = 0; i < 3; ++i)
         for (int k = 0; k < 4; ++k) out->view[i][k] = 0;
-    gsc__compensation_grad(camera, p, gaussian->opacity, splat, out);
-    gsc__covariance_grad(camera, gaussian, p, splat->cov, grad_jw, out);
+    const gsc__compensation_grad compensation =
+        gsc__compensation_grad_of(camera, p, splat->opacity, gaussian->opacity);
+    out->opacity = splat->opacity * p->compensation;
+    if (gaussian->scale)
+        gsc__axes_covariance_grad(camera, gaussian, p, splat, &compensation, grad_jw, out);
+    else
+        gsc__given_covariance_grad(camera, p, splat, &compensation, grad_jw, out);
     gsc__jacobian_grad(camera, p, (const gsc_real(*)[3])grad_jw, grad_point, out);
     gsc__mean_grad(camera, mean, p, splat->mean, grad_point, out);
     for (int i = 0; i < 3; ++i) {

@@ -70,6 +70,7 @@ typedef struct gsc__projection {
     gsc_real axes[3][3]; /* columns: the scaled principal axes; unused with covariances */
     gsc_real rows[2][3]; /* jw axes, so that cov without blur is rows rows^T; with covariances
                             jw Sigma */
+    gsc_real cross[3];   /* rows[0] x rows[1]; unused with covariances */
     gsc_real mean[2];    /* pixels, see gsc__camera.cx */
     gsc_real cov[3];     /* xx xy yy, blurred */
     gsc_real det_sharp, det;
@@ -184,10 +185,10 @@ GSC__PURE void gsc__covariance_from_rows(gsc__projection *p) {
     p->cov[0] = gsc__dot3(a, a);
     p->cov[1] = gsc__dot3(a, b);
     p->cov[2] = gsc__dot3(b, b);
-    gsc_real x = gsc__difference_of_products(a[1], b[2], a[2], b[1]);
-    gsc_real y = gsc__difference_of_products(a[2], b[0], a[0], b[2]);
-    gsc_real z = gsc__difference_of_products(a[0], b[1], a[1], b[0]);
-    p->det_sharp = x * x + y * y + z * z;
+    p->cross[0] = gsc__difference_of_products(a[1], b[2], a[2], b[1]);
+    p->cross[1] = gsc__difference_of_products(a[2], b[0], a[0], b[2]);
+    p->cross[2] = gsc__difference_of_products(a[0], b[1], a[1], b[0]);
+    p->det_sharp = gsc__dot3(p->cross, p->cross);
 }
 
 /* scale: standard deviations times the scale modifier; rotation as stored. */

@@ -4,4 +4,5 @@ import pathlib
 import sys
 
 TESTS = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(TESTS), str(TESTS.parent), str(TESTS.parents[2] / "examples")]
+sys.path[:0] = [str(TESTS), str(TESTS.parent), str(TESTS.parents[2] / "examples"),
+                str(TESTS.parents[2] / "tests" / "helpers")]
