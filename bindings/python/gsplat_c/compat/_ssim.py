@@ -9,7 +9,7 @@ from torch.autograd.function import once_differentiable
 
 from .. import _ops
 from .._errors import calling
-from ..torch._image import Ssim
+from ..torch._image import ssim
 from ._frame import check_float
 from ._ssim3d import ssim_map_3d
 
@@ -98,7 +98,7 @@ def fused_ssim(img1, img2, padding="same", train=True):
     _check(img1, img2)
     if _has_no_window(img1, padding):
         return FusedSSIMMap.apply(_C1, _C2, img1, img2, padding, train).mean()
-    return Ssim.apply(img1, img2.detach(), "mean", {"valid": padding == "valid"})
+    return ssim(img1, img2.detach(), valid=padding == "valid")
 
 
 @_named

@@ -12,8 +12,20 @@ from .. import _ops
 from .._errors import calling
 from . import _support
 
-if _support.HAS_OPS:
-    from . import _image_ops
+_TENSORS = ("parameter", "gradient", "moment1", "moment2")
+_NUMBERS = ("lr", "beta1", "beta2", "epsilon")
+
+
+def _step(parameters, gradients, moments1, moments2, visible, numbers, steps):
+    rows = zip(parameters, gradients, moments1, moments2, *(numbers[i::4] for i in range(4)), steps)
+    _ops.adam_step([dict(zip((*_TENSORS, *_NUMBERS, "step"), row)) for row in rows],
+                   visible=visible)
+
+
+_step_op = _support.operator(
+    "adam_step", "(Tensor(a!)[] parameters, Tensor[] gradients, Tensor(b!)[] moments1, "
+    "Tensor(c!)[] moments2, Tensor? visible, float[] numbers, int[] steps) -> ()", _step,
+    lambda *values: None, mutates_args=("parameters", "moments1", "moments2"))
 
 
 class SelectiveAdam(torch.optim.Optimizer):
@@ -67,7 +79,9 @@ class SelectiveAdam(torch.optim.Optimizer):
         if not packed:
             return loss
         if _support.is_compiling():
-            _image_ops.adam_step(packed, visible)
+            _step_op(*([group[name] for group in packed] for name in _TENSORS), visible,
+                     [float(group[name]) for group in packed for name in _NUMBERS],
+                     [group["step"] for group in packed])
         else:
             with calling("SelectiveAdam"):
                 _ops.adam_step(packed, visible=visible)

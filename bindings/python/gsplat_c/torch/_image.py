@@ -4,37 +4,58 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from .. import _ops
 from .._errors import argument_error
 from . import _support
 
-if _support.HAS_OPS:
-    from . import _image_ops
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._types import LossArgs, SsimArgs, Unpack
 
+_WINDOW = "int? window, float? sigma, float? c1, float? c2, bool valid"
+_OPTIONS = tuple(_ops.SSIM_DEFAULTS)  # in the order of _WINDOW
+_IMAGES = ("image", "target")
 
-class Ssim(torch.autograd.Function):
-    """The mean or the map of SSIM, which ``kind`` names, in torch's graph."""
 
-    @staticmethod
-    def forward(ctx, image, target, kind, options):
-        ctx.save_for_backward(image, target)
-        ctx.kind, ctx.options = kind, options
-        return getattr(_ops.ssim(image, target, outputs=(kind,), **options), kind)
+def _ssim(image, target, *values):
+    *options, kind = values
+    result = _ops.ssim(image, target, outputs=(kind,), **dict(zip(_OPTIONS, options)))
+    return getattr(result, kind)
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, grad):
-        image, target = ctx.saved_tensors
-        wrt = [name for name, need in zip(("image", "target"), ctx.needs_input_grad) if need]
-        found = _ops.ssim_backward(image, target, wrt=wrt, **{f"grad_{ctx.kind}": grad},
-                                   **ctx.options).asdict()
-        return found.get("image"), found.get("target"), None, None
+
+def _ssim_shape(image, target, *values):
+    *options, kind = values
+    options = dict(zip(_OPTIONS, options))
+    return image.new_empty(() if kind == "mean" else _ops.map_shape(
+        image, options["window"], options["valid"]))
+
+
+def _ssim_backward(image, target, grad, wrt, *values):
+    *options, kind = values
+    return list(_ops.ssim_backward(image, target, wrt=wrt, **{f"grad_{kind}": grad},
+                                   **dict(zip(_OPTIONS, options))))
+
+
+def _save_ssim(ctx, inputs, output):
+    ctx.save_for_backward(*inputs[:2])
+    ctx.options = inputs[2:]
+
+
+def _ssim_gradients(backward, ctx, grad):
+    wrt = [name for name, need in zip(_IMAGES, ctx.needs_input_grad) if need]
+    found = dict(zip(wrt, backward(*ctx.saved_tensors, grad, wrt, *ctx.options)))
+    return (*map(found.get, _IMAGES), *[None] * len(ctx.options))
+
+
+_ssim_backward_op = _support.operator(
+    "ssim_backward", "(Tensor image, Tensor target, Tensor grad, str[] wrt, "
+    f"{_WINDOW}, str kind) -> Tensor[]", _ssim_backward,
+    lambda image, target, grad, wrt, *options: [image.new_empty(image.shape) for _ in wrt])
+#: ssim of two images, window, sigma, c1, c2, valid and "mean" or "map"
+_ssim_node = _support.differentiable(
+    "ssim", f"(Tensor image, Tensor target, {_WINDOW}, str kind) -> Tensor", _ssim, _ssim_shape,
+    _save_ssim, _ssim_gradients, (_ssim_backward, _ssim_backward_op))
 
 
 def ssim(
@@ -53,25 +74,38 @@ def ssim(
     image, target = (_support.full_precision(value, image.device.type)
                      for value in (image, target))
     given = _ops.fill("ssim", options, _ops.SSIM_DEFAULTS)
-    if _support.is_compiling():
-        return _image_ops.ssim(image, target, *given.values(), kind)
-    return Ssim.apply(image, target, kind, given)
+    return _ssim_node(image, target, *given.values(), kind)
 
 
-class _ImageLoss(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, image, target, options):
-        wanted = ("loss", "parts", "grad_image") if ctx.needs_input_grad[0] else ("loss", "parts")
-        result = _ops.image_loss(image, target, outputs=wanted, **options)
-        if "grad_image" in result:
-            ctx.save_for_backward(result.grad_image)
-        ctx.mark_non_differentiable(result.parts)
-        return result.loss, result.parts
+def _loss(image, target, mask, *values):
+    *options, with_grad = values
+    wanted = ("loss", "parts", "grad_image") if with_grad else ("loss", "parts")
+    result = _ops.image_loss(image, target, mask=mask, outputs=wanted,
+                             **dict(zip(_ops.LOSS_DEFAULTS, options)))
+    return result.loss, result.parts, result.grad_image if with_grad else image.new_empty(0)
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, grad, _):
-        return ctx.saved_tensors[0] * grad, None, None
+
+def _loss_shapes(image, target, mask, *values):
+    return (image.new_empty(()), image.new_empty(3),
+            image.new_empty(image.shape if values[-1] else 0))
+
+
+def _save_loss(ctx, inputs, output):
+    ctx.save_for_backward(output[2])
+    ctx.rest = len(inputs) - 1
+    ctx.mark_non_differentiable(*output[1:])
+    ctx.set_materialize_grads(False)
+
+
+def _loss_gradients(backward, ctx, grad, *_):
+    grad_image, = ctx.saved_tensors
+    return (grad_image * grad if ctx.needs_input_grad[0] else None, *[None] * ctx.rest)
+
+
+_loss_node = _support.differentiable(
+    "image_loss", "(Tensor image, Tensor target, Tensor? mask, float l1_weight, float l2_weight, "
+    f"float ssim_weight, {_WINDOW}, bool with_grad) -> (Tensor, Tensor, Tensor)", _loss,
+    _loss_shapes, _save_loss, _loss_gradients)
 
 
 def image_loss(
@@ -97,10 +131,8 @@ def image_loss(
     image, target, mask = (_support.full_precision(value, image.device.type)
                            for value in (image, target, mask))
     given = _ops.fill("image_loss", options, _ops.LOSS_DEFAULTS)
-    if _support.is_compiling():
-        loss, parts = _image_ops.image_loss(image, target, mask, given)
-    else:
-        loss, parts = _ImageLoss.apply(image, target, {"mask": mask, **given})
+    with_grad = image.requires_grad and torch.is_grad_enabled()
+    loss, parts, _ = _loss_node(image, target, mask, *given.values(), with_grad)
     return (loss, parts) if return_parts else loss
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
+from torch.autograd.function import once_differentiable
 
 #: torch.library.custom_op, of torch 2.4, is what makes an operation opaque to torch.compile.
 HAS_OPS = hasattr(torch.library, "custom_op")
@@ -54,3 +57,39 @@ def set_of(values, kind: str):
     if not _autocasts(kind):
         return values
     return {name: full_precision(value, kind) for name, value in values.items()}
+
+
+def operator(name, schema, function, shapes, **options):
+    """A function as an operator of torch.library, or itself where torch has none."""
+    if not HAS_OPS:
+        return function
+    made = torch.library.custom_op(f"gsplat_c::{name}", function, schema=schema,
+                                   **{"mutates_args": (), **options})
+    made.register_fake(shapes)
+    return made
+
+
+def differentiable(name, schema, function, shapes, save, gradients, backward=(None, None)):
+    """A function with a gradient: a node of torch's graph; under torch.compile an operator.
+
+    Args:
+        shapes: what function returns, without values.
+        save: function(ctx, inputs, output).
+        gradients: function(backward, ctx, *grads) of a gradient for each input.
+        backward: what it may call, plain and as an operator.
+    """
+    plain, compiled = backward
+
+    def forward(ctx, *inputs):
+        output = function(*inputs)
+        save(ctx, inputs, output)
+        return output
+
+    node = type(name, (torch.autograd.Function,), {
+        "forward": staticmethod(forward),
+        "backward": staticmethod(once_differentiable(partial(gradients, plain)))})
+    if not HAS_OPS:
+        return node.apply
+    made = operator(name, schema, function, shapes)
+    made.register_autograd(partial(gradients, compiled), setup_context=save)
+    return lambda *inputs: (made if is_compiling() else node.apply)(*inputs)
