@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from functools import cache
 
 from ._call import call, device_word, dtype_word
 from ._dlpack import as_numpy, capsule_is, capsule_pointer, fields_of, is_dense
@@ -217,29 +218,24 @@ class ConvertedArrays(Arrays):
 
 _dlpack, _converted, _lists = DlpackArrays(), ConvertedArrays(), ListArrays()
 adapters = {list: _lists, tuple: _lists}
-_numpy = _torch = None
 
 
+@cache
 def numpy_arrays():
     """The adapter of numpy, imported now if nobody did so before."""
-    global _numpy
-    if _numpy is None:
-        import numpy
+    import numpy
 
-        from ._numpy import NumpyArrays
+    from ._numpy import NumpyArrays
 
-        _numpy = NumpyArrays(numpy)
-    return _numpy
+    return NumpyArrays(numpy)
 
 
+@cache
 def torch_arrays():
     """The adapter of torch, which the caller has imported."""
-    global _torch
-    if _torch is None:
-        from ._torch import TorchArrays
+    from ._torch import TorchArrays
 
-        _torch = TorchArrays(sys.modules["torch"])
-    return _torch
+    return TorchArrays(sys.modules["torch"])
 
 
 def adapter(value, name):
@@ -260,7 +256,7 @@ def _find(value, name):
     elif _is_a(value, "jax", "Array"):
         from ._jax import JaxArrays
 
-        found = JaxArrays.of(sys.modules["jax"], value, name)
+        found = JaxArrays(sys.modules["jax"], value, name)
     elif hasattr(value, "__dlpack__"):
         found = _dlpack
     elif hasattr(value, "__array_interface__"):
@@ -290,16 +286,9 @@ def principal(value, name):
     return found
 
 
-def pack(block, value, name):
-    """A DLTensor of an input that must be dense; 0, a NULL pointer, for None."""
-    if value is None:
-        return 0
-    return adapter(value, name).pack(block, value, name)
-
-
-def pack_image(block, value, name):
-    """A DLTensor of an input that may have any strides."""
-    return 0 if value is None else adapter(value, name).pack(block, value, name, True)
+def pack(block, value, name, strided=False):
+    """A DLTensor of an input, dense unless it may be strided; 0, a NULL pointer, for None."""
+    return 0 if value is None else adapter(value, name).pack(block, value, name, strided)
 
 
 def pack_output(block, value, name):

@@ -21,16 +21,10 @@ if TYPE_CHECKING:
 else:  # what stands for them, since importing typing takes long
 
     class Annotated:
-        """Annotated[type, Field]: the Field."""
+        """Annotated[type, Field]: the Field; Optional[type]: nothing."""
 
         def __class_getitem__(cls, parts):
-            return parts[1]
-
-    class Optional:
-        """Optional[type]: nothing."""
-
-        def __class_getitem__(cls, kind):
-            return None
+            return parts[1] if isinstance(parts, tuple) else None
 
     class TypedDict:
         """A class of annotations."""
@@ -38,6 +32,7 @@ else:  # what stands for them, since importing typing takes long
         def __init_subclass__(cls, total=True):
             pass
 
+    Optional = Annotated
     Any = Array = CameraArray = None
 
 ARGS, OUTPUTS = Descriptor("gsc_raster_args"), Descriptor("gsc_raster_outputs")

@@ -15,20 +15,11 @@ from ._errors import argument_error
 class JaxArrays(DlpackArrays):
     """jax.Array with data; not the tracers of jax.jit and jax.grad."""
 
-    _only: JaxArrays | None = None
-
-    def __init__(self, jax):
-        self.jax = jax
-
-    @classmethod
-    def of(cls, jax, value, name):
-        """The one adapter, if value has data."""
+    def __init__(self, jax, value, name):
         if isinstance(value, jax.core.Tracer):
             raise argument_error("INVALID_ARGUMENT", f"{name} is traced by jax, as in jax.jit and "
                                  "jax.grad: use the functions of gsplat_c.jax")
-        if cls._only is None:
-            cls._only = cls(jax)
-        return cls._only
+        self.jax = jax
 
     def pack(self, block, value, name, strided=False, writable=False):
         if writable:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ._abi import CONSTANTS
-from ._arrays import convert, pack, pack_image, pack_output, shape_of
+from ._arrays import convert, pack, pack_output, shape_of
 from ._call import TENSOR_BYTES, Descriptor, call
 from ._context import begin
 from ._errors import argument_error, integer
@@ -109,14 +109,14 @@ def pack_loss(block, target, mask, grad_scale, options, outputs, image=0):
     return _LOSS.pack(
         block, flags, window, sigma, c1, c2, options["l1_weight"], options["l2_weight"],
         options["ssim_weight"], number(grad_scale, SMALLEST), 0, image,
-        pack_image(block, target, "target"), pack_image(block, mask, "mask"),
+        pack(block, target, "target", True), pack(block, mask, "mask", True),
         outputs.get("loss", 0), outputs.get("parts", 0), outputs.get("grad_image", 0))
 
 
 def _pack_ssim(block, image, target, options, *rest):
     """The address of a gsc_ssim_args; rest: the fields after the two images."""
-    return _SSIM.pack(block, *_window_fields(options), 0, pack_image(block, image, "image"),
-                      pack_image(block, target, "target"), *rest)
+    return _SSIM.pack(block, *_window_fields(options), 0, pack(block, image, "image", True),
+                      pack(block, target, "target", True), *rest)
 
 
 def map_shape(image, window, valid):
@@ -195,7 +195,7 @@ def ssim_backward(
         values = make_outputs(block, "wrt", wrt, out, {"image": shape, "target": shape})
         address = pack_outputs(block, values)
         args = _pack_ssim(block, image, target, given, 0, 0,
-                          pack_image(block, grad_map, "grad_map"),
+                          pack(block, grad_map, "grad_map", True),
                           pack(block, grad_mean, "grad_mean"), address.get("image", 0),
                           address.get("target", 0))
         check(lib.gsc_ssim_backward(block.context, args, block.stream))
@@ -238,7 +238,7 @@ def image_loss(
         values = make_outputs(block, "outputs", outputs, out, shapes)
         address = pack_outputs(block, values)
         args = pack_loss(block, target, mask, grad_scale, given, address,
-                         pack_image(block, image, "image"))
+                         pack(block, image, "image", True))
         check(lib.gsc_image_loss(block.context, args, block.stream))
         return ImageLoss(convert(block, values, out))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from operator import index, itemgetter
+from typing import Any, NamedTuple
 
 import torch
 
@@ -13,7 +14,7 @@ from .._arrays import allocate
 from .._errors import ArgumentTypeError, argument_error, integer
 from .._fields import FIELDS, NUMBERS, SMALLEST, TENSORS
 from .._scene import number
-from ._variants import LIBRARY_NAMES, OUTPUTS, PLAIN, POSED, SCENE_NAMES, SPLIT
+from ._variants import LIBRARY_INPUTS, LIBRARY_NAMES, OUTPUTS, PLAIN, POSED, SCENE_NAMES, SPLIT
 
 _MAX_DEGREE = 3  # the originals read a higher degree as this one
 _FLOAT = torch.float32
@@ -22,14 +23,12 @@ _ANTIALIAS, _PREFILTERED = FIELDS["antialias"].flag, FIELDS["prefiltered"].flag
 
 _WIDTH, _HEIGHT, _DEGREE, _SCALE, _TAN_X, _TAN_Y, _MEDIAN = (FIELDS[name].place for name in (
     "width", "height", "sh_degree", "scale_modifier", "tan_fovx", "tan_fovy", "median_default"))
-_HARMONICS = ("dc", "sh")
-_WEIGHTS = TENSORS.index("pixel_weights")  # cameras come before it, the scene after it
-_FIELDS = TENSORS[_WEIGHTS + 1:]  # of the scene, and where they are among the inputs:
-_PLACES = {names: {SCENE_NAMES.get(name): place for place, name in enumerate(names)}
-           for names in (PLAIN, SPLIT, POSED)}
-# Puts a scene in their order; it must end with a None, for what the inputs lack.
-_in_order = {names: itemgetter(*(places.get(field, -1) for field in _FIELDS))
-             for names, places in _PLACES.items()}
+SCENE = TENSORS.index("pixel_weights") + 1  # the camera and the weights come before, to the last
+# Where the fields of the scene are among the inputs; the inputs must end with a None, for others.
+_in_order = {names: itemgetter(*(names.index(own) if own in names else -1
+                                 for own in map(LIBRARY_INPUTS.get, TENSORS[SCENE:])))
+             for names in (PLAIN, SPLIT, POSED)}
+_COLORS = FIELDS["colors"].place - SCENE
 
 
 def check_float(name, tensor):
@@ -78,24 +77,22 @@ def pixel_weights(settings):
 
 
 def scene_of(names, tensors):
-    """The inputs that the image depends on; None for the others and for absent ones."""
-    scene, has_colors = [], False
+    """The inputs that the image depends on, by the fields of the library; None for absent ones."""
+    scene = []
     for name, tensor in zip(names, tensors):
         if tensor is None or name not in SCENE_NAMES or not tensor.numel():
             tensor = None
-        else:
-            if tensor.dtype is not _FLOAT:
-                check_float(name, tensor)
-            has_colors = has_colors or name == "colors_precomp"
+        elif tensor.dtype is not _FLOAT:
+            check_float(name, tensor)
         scene.append(tensor)
-    if has_colors:
-        scene = [None if name in _HARMONICS else tensor for name, tensor in zip(names, scene)]
-    return scene
+    scene = _in_order[names]((*scene, None))
+    # Colours take the place of sh and sh_dc, which come last.
+    return scene if scene[_COLORS] is None else (*scene[:-2], None, None)
 
 
-def camera_of(variant, settings, has_colors):
+def camera_of(variant, settings, scene):
     """(numbers, tensors before the weights) as _raster.forward_packed() takes them."""
-    numbers = [0] * len(NUMBERS)
+    numbers, has_colors = [0] * len(NUMBERS), scene[_COLORS] is not None
     try:
         numbers[_WIDTH] = index(settings.image_width)
         numbers[_HEIGHT] = index(settings.image_height)
@@ -120,60 +117,38 @@ def camera_of(variant, settings, has_colors):
     return numbers, (view, projection, None, position, background)
 
 
-_SHAPES = {"3HW": lambda height, width, count: (3, height, width),
-           "1HW": lambda height, width, count: (1, height, width),
-           "HW": lambda height, width, count: (height, width),
-           "P": lambda height, width, count: (count,),
-           "P2": lambda height, width, count: (count, 2),
-           "0": lambda height, width, count: (0,)}
-_plans: dict[tuple[str, bool], list] = {}
-
-
-def _plan_results(variant, weighs):
-    """[(name, output of the library or "", shape by height, width and number, dtype)]"""
-    plan = []
-    for name in variant.returns:
-        source, shape, is_integer, _, is_weighted = OUTPUTS[name]
-        if is_weighted and not weighs:
-            source, shape = "", "0"
-        plan.append((name, source, _SHAPES[shape], torch.int32 if is_integer else _FLOAT))
-    return plan
-
-
 def make_results(variant, height, width, count, device, weighs):
     """New tensors: (every result by name, those that the library makes by its name).
 
     count: of Gaussians; without any all are zero.  weighs: whether there are pixel weights.
     """
-    key = variant.name, weighs
-    plan = _plans.get(key)
-    if plan is None:
-        plan = _plans[key] = _plan_results(variant, weighs)
     if height < 0 or width < 0:  # which is the library's to refuse
         height = width = 0
+    sizes = {"H": height, "W": width, "P": count, "0": 0, "1": 1, "2": 2, "3": 3}
     results, outputs = {}, {}
-    for name, source, shape, dtype in plan:
+    for name in variant.returns:
+        source, shape, is_integer, _, is_weighted = OUTPUTS[name]
+        if is_weighted and not weighs:
+            source, shape = "", "0"
         make = torch.empty if source and count else torch.zeros
         # The sizes one by one: torch takes half as long again to look into a tuple.
-        results[name] = result = make(*shape(height, width, count), dtype=dtype, device=device)
+        results[name] = result = make(*[sizes[letter] for letter in shape], device=device,
+                                      dtype=torch.int32 if is_integer else _FLOAT)
         if source:
             outputs[source] = result
     return results, outputs
 
 
-class Frame:
-    """What backward needs of a frame: a SavedRaster and the arguments that it was made with."""
+class Frame(NamedTuple):
+    """What backward needs of a frame: a SavedRaster and what _raster.forward_packed() took."""
 
-    __slots__ = ("saved", "numbers", "camera", "names", "scene")
+    saved: Any
+    numbers: list
+    tensors: tuple
 
-    def __init__(self, saved, numbers, camera, names, scene):
-        """numbers, camera: of camera_of().  scene: of scene_of(), by names."""
-        self.saved, self.numbers, self.camera = saved, numbers, camera
-        self.names, self.scene = names, scene
-
-    def tensors(self, weights=None):
-        """Those of gsplat_c._raster.forward_packed()."""
-        return (*self.camera, weights, *_in_order[self.names]((*self.scene, None)))
+    def input(self, name):
+        """An input of the scene; None if it is absent or no part of the image."""
+        return self.tensors[FIELDS[SCENE_NAMES[name]].place] if name in SCENE_NAMES else None
 
 
 def forward(variant, settings, names, tensors, save):
@@ -188,19 +163,17 @@ def forward(variant, settings, names, tensors, save):
             variant, integer(settings.image_height, "image_height"),
             integer(settings.image_width, "image_width"), 0, means.device, weighs)[0], None
     scene = scene_of(names, tensors)
-    numbers, camera = camera_of(variant, settings,
-                                scene[_PLACES[names]["colors"]] is not None)
+    numbers, camera = camera_of(variant, settings, scene)
     results, outputs = allocate("the results", make_results, variant, numbers[_HEIGHT],
                                 numbers[_WIDTH], count, means.device, weighs)
-    frame = Frame(None, numbers, camera, names, scene)
     if not save:
         numbers[0] |= _raster.FORWARD_ONLY
-    frame.saved = _raster.forward_packed(
-        "rasterize", numbers, frame.tensors(None if weights is None else weights.detach()), (),
-        outputs, recorded=True)[1]
+    _, saved = _raster.forward_packed(
+        "rasterize", numbers, (*camera, weights.detach() if weighs else None, *scene), (), outputs,
+        recorded=True)
     if "my_radii" in results:  # a variant that returns the radii twice; outputs has the last
         results["radii"] = results["my_radii"].clone()
-    return results, frame if save else None
+    return results, Frame(saved, numbers, (*camera, None, *scene)) if save else None
 
 
 def backward(frame, upstream, shapes, wanted):
@@ -211,29 +184,32 @@ def backward(frame, upstream, shapes, wanted):
         upstream: gradient by the library's output, by name; absent or None: zero.
         shapes: of the inputs, by name.  Those that had no part in the image get zeros.
     """
-    scene = dict(zip(frame.names, frame.scene))
     used = {name: LIBRARY_NAMES[name] for name in wanted
-            if name == "means2D" or scene.get(name) is not None}
-    view, position = (frame.camera[FIELDS[name].place] for name in ("view", "position"))
+            if name == "means2D" or frame.input(name) is not None}
+    view, position = (frame.tensors[FIELDS[name].place] for name in ("view", "position"))
     wants_pose = "theta" in wanted or "rho" in wanted
     wrt = [*used.values(), *(("view",) if wants_pose else ()),
            *(("position",) if wants_pose and position is not None else ())]
     upstream = {name: value for name, value in upstream.items() if value is not None}
-    device, found = scene["means3D"].device, {}
+    device, found = frame.input("means3D").device, {}
     if upstream and wrt:
         for name, value in upstream.items():
             check_float(f"grad_{name}", value)
         out = {"means2d": torch.empty(shapes["means2D"], device=device)
                } if "means2D" in used else None
-        found = _raster.backward_packed(frame.saved, frame.numbers, frame.tensors(), wrt, upstream,
+        found = _raster.backward_packed(frame.saved, frame.numbers, frame.tensors, wrt, upstream,
                                         out, _raster.GRAD2D_NDC)
-    gradients = {name: found[library_name] for name, library_name in used.items()
-                 if library_name in found}
+    gradients = {name: found[own] for name, own in used.items() if own in found}
     if "view" in found:
         gradients["theta"], gradients["rho"] = pose_gradients(view, found["view"],
                                                               found.get("position"))
-    return {name: gradients[name].reshape(shapes[name]) if name in gradients
+    return {name: _shaped(gradients[name], shapes[name]) if name in gradients
             else torch.zeros(shapes[name], device=device) for name in wanted}
+
+
+def _shaped(tensor, shape):
+    """tensor.reshape(shape), which takes a microsecond even where nothing changes."""
+    return tensor if tensor.shape == shape else tensor.reshape(shape)
 
 
 def pose_gradients(view, grad_view, grad_position):

@@ -81,13 +81,11 @@ def _keep(ctx, run, tensors):
                   for name, tensor in zip(run.names, tensors)}
     ctx.device = tensors[0].device
     ctx.set_materialize_grads(False)
-    frame = run.frame
-    if frame is None:  # no Gaussian, nothing ran
+    if run.frame is None:  # no Gaussian, nothing ran
         return
-    saved = frame.saved
-    ctx.save_for_backward(saved.state, saved.lists, *frame.scene)
-    ctx.frame = (frame.numbers, frame.camera, run.names)
-    ctx.info = saved.info
+    saved, numbers, packed = run.frame
+    ctx.save_for_backward(saved.state, saved.lists, *packed[_frame.SCENE:])
+    ctx.frame = saved.info, numbers, packed[:_frame.SCENE]
 
 
 def _gradients(ctx, grads, wanted):
@@ -95,16 +93,17 @@ def _gradients(ctx, grads, wanted):
     if ctx.frame is None:
         return {name: torch.zeros(ctx.shapes[name], device=ctx.device) for name in wanted}
     state, lists, *scene = ctx.saved_tensors
+    info, numbers, camera = ctx.frame
     upstream = {OUTPUTS[name].source: grad for name, grad in zip(ctx.variant.returns, grads)
                 if OUTPUTS[name].differentiable}
-    frame = _frame.Frame(SavedRaster(state, lists, ctx.info), *ctx.frame, scene)
+    frame = _frame.Frame(SavedRaster(state, lists, info), numbers, (*camera, *scene))
     try:
         found = _frame.backward(frame, upstream, ctx.shapes, wanted)
         _synchronize(ctx.settings, ctx.device)
         return found
     except Exception:
         if _writes_snapshot(ctx.variant, ctx.settings):
-            given = [tensor for tensor in scene if tensor is not None]
+            given = [tensor for tensor in map(frame.input, ctx.shapes) if tensor is not None]
             _snapshot("snapshot_bw.dump",
                       (*grads, *given, *_field_values(ctx.variant, ctx.settings).values()))
         raise

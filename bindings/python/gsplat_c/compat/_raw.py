@@ -90,9 +90,8 @@ def make_rasterize_gaussians_backward(variant):
             return tuple(tensors["means3D"].new_zeros(shapes[name]) for name in wanted)
         saved, tensors["opacities"] = _unpack(values)
         scene = _frame.scene_of(chosen.inputs, tensors.values())
-        has_colors = _frame.given(tensors["colors_precomp"])
-        frame = _frame.Frame(saved, *_frame.camera_of(chosen, settings, has_colors),
-                              chosen.inputs, scene)
+        numbers, camera = _frame.camera_of(chosen, settings, scene)
+        frame = _frame.Frame(saved, numbers, (*camera, None, *scene))
         upstream = {OUTPUTS[name].source: grad for name, grad in upstream.items()
                     if _frame.given(grad)}
         found = _frame.backward(frame, upstream, shapes, wanted)

@@ -53,12 +53,12 @@ POSED = (*PLAIN, "theta", "rho")
 LIBRARY_NAMES = {"means3D": "means", "means2D": "means2d", "dc": "sh_dc", "sh": "sh",
                  "colors_precomp": "colors", "opacities": "opacities", "scales": "scales",
                  "rotations": "rotations", "cov3Ds_precomp": "covariances"}
+LIBRARY_INPUTS = {own: name for name, own in LIBRARY_NAMES.items()}
 # What a user calls these.
-USER_NAMES = {**{own: name for name, own in LIBRARY_NAMES.items()}, "covariances": "cov3D_precomp",
-              "cov3Ds_precomp": "cov3D_precomp", "sh": "shs", "view": "viewmatrix",
-              "projection": "projmatrix", "position": "campos", "background": "bg",
-              "tan_fovx": "tanfovx", "tan_fovy": "tanfovy", "width": "image_width",
-              "height": "image_height"}
+USER_NAMES = {**LIBRARY_INPUTS, "covariances": "cov3D_precomp", "cov3Ds_precomp": "cov3D_precomp",
+              "sh": "shs", "view": "viewmatrix", "projection": "projmatrix", "position": "campos",
+              "background": "bg", "tan_fovx": "tanfovx", "tan_fovy": "tanfovy",
+              "width": "image_width", "height": "image_height"}
 SCENE_NAMES = {name: own for name, own in LIBRARY_NAMES.items() if name != "means2D"}
 
 FIELDS = ("image_height", "image_width", "tanfovx", "tanfovy", "bg", "scale_modifier",

@@ -98,8 +98,8 @@ def _save_loss(ctx, inputs, output):
 
 
 def _loss_gradients(backward, ctx, grad, *_):
-    grad_image, = ctx.saved_tensors
-    return (grad_image * grad if ctx.needs_input_grad[0] else None, *[None] * ctx.rest)
+    needed = grad is not None and ctx.needs_input_grad[0]
+    return (ctx.saved_tensors[0] * grad if needed else None, *[None] * ctx.rest)
 
 
 _loss_node = _support.differentiable(
