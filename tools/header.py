@@ -1,10 +1,11 @@
-"""Reads the public headers for the generators and the ABI check.
+"""What the generators and the ABI check share: reads the public headers, writes generated files.
 
 Understands the part of C that the headers use: constants in anonymous enums, structs, opaque
 structs, function types and functions.  Anything else is an error.
 """
 
 import re
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -156,6 +157,18 @@ def layout(struct):
             widest = max(widest, size)
     padding = -offset % widest
     return offset + padding, form + "x" * padding, offsets
+
+
+def update(texts):
+    """Writes {path: text}, or with --check as the only argument exits 1 if a file is different."""
+    tool = f"tools/{Path(sys.argv[0]).name}"
+    if sys.argv[1:] not in ([], ["--check"]):
+        sys.exit(f"usage: {tool} [--check]")
+    for path, text in texts.items():
+        if not sys.argv[1:]:
+            path.write_text(text)
+        elif not path.exists() or path.read_text() != text:
+            sys.exit(f"{path.relative_to(ROOT)} is out of date: run {tool}")
 
 
 def map_nodes(version_script):

@@ -5,13 +5,14 @@
     tools/rust_licences.py --check    exit 1 if the list is not what would be written
 """
 
-import argparse
 import re
 import subprocess
 import sys
 from pathlib import Path
 
-WORKSPACE = Path(__file__).resolve().parent.parent / "bindings" / "rust"
+from header import ROOT, update
+
+WORKSPACE = ROOT / "bindings" / "rust"
 README = WORKSPACE / "README.md"
 BEGIN, END = "<!-- licences: written by tools/rust_licences.py -->\n", "<!-- /licences -->"
 ALLOWED = {"0BSD", "Apache-2.0", "BSD-3-Clause", "ISC", "MIT", "Unicode-3.0", "Unlicense", "Zlib"}
@@ -53,17 +54,8 @@ def table():
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="only compare, exit 1 if different")
-    check = parser.parse_args().check
-    text = README.read_text()
-    before, _, rest = text.partition(BEGIN)
-    wanted = before + BEGIN + table() + END + rest.partition(END)[2]
-    if not check:
-        README.write_text(wanted)
-    elif text != wanted:
-        sys.exit("bindings/rust/README.md: the licences are out of date: "
-                 "run tools/rust_licences.py")
+    before, _, rest = README.read_text().partition(BEGIN)
+    update({README: before + BEGIN + table() + END + rest.partition(END)[2]})
 
 
 if __name__ == "__main__":
