@@ -6,6 +6,7 @@ import ctypes
 import struct
 import sys
 from functools import partial
+from types import SimpleNamespace
 
 from ._call import DLTENSOR
 from ._errors import argument_error
@@ -119,14 +120,6 @@ def fields_of(pointer):
     return (data or 0) + offset, sizes, steps, code, bits
 
 
-class _View:
-    """What numpy needs to look at a DLTensor on the CPU (numpy.from_dlpack is of 1.23)."""
-
-    def __init__(self, interface, owner):
-        self.__array_interface__ = interface
-        self.owner = owner
-
-
 def as_numpy(numpy, pointer, owner):
     """A read-only numpy array of a DLTensor on the CPU; owner is what keeps it alive."""
     data, sizes, steps, code, bits = fields_of(pointer)
@@ -135,9 +128,10 @@ def as_numpy(numpy, pointer, owner):
         raise argument_error("DTYPE", f"an array has DLPack type code {code}")
     size = bits // 8
     strides = None if steps is None else tuple(step * size for step in steps)
-    return numpy.asarray(_View(
-        {"version": 3, "shape": sizes, "typestr": f"{NATIVE}{letters[code]}{size}",
-         "data": (data, True), "strides": strides}, owner))
+    # numpy.from_dlpack is of 1.23.
+    return numpy.asarray(SimpleNamespace(owner=owner, __array_interface__={
+        "version": 3, "shape": sizes, "typestr": f"{NATIVE}{letters[code]}{size}",
+        "data": (data, True), "strides": strides}))
 
 
 def is_dense(pointer):

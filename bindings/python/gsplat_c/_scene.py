@@ -126,17 +126,14 @@ def make_outputs(block, argument, names, out, known, output=None):
     """
     if out is not None and not hasattr(out, "get"):
         raise ArgumentTypeError(f"out is {type(out).__name__}, expected arrays by name")
-    if isinstance(names, str):
-        names = (names,)
-    for source, asked in ((argument, names), ("out", out or ())):
-        for name in asked:
-            if name not in known:
-                raise argument_error("INVALID_ARGUMENT", f"{source} has {name!r}, expected any of "
-                                                         f"{', '.join(known)}")
-    values = dict.fromkeys(names)
+    values = dict.fromkeys((names,) if isinstance(names, str) else names)
     if out:
-        values.update(out)
+        values = {**values, **out}
     for name, given in values.items():
+        if name not in known:
+            source = argument if name in names else "out"
+            raise argument_error("INVALID_ARGUMENT", f"{source} has {name!r}, expected any of "
+                                                     f"{', '.join(known)}")
         if given is None:
             dtype, shape = output(name) if output else known[name]
             if dtype is None:
