@@ -75,16 +75,16 @@ static __device__ __forceinline__ void geometry_grad(const gsc_k_project_backwar
         load(args.covariances + 6 * i, 6, covariance);
         gsc__project_covariance(covariance, &p);
         if (!gsc__blur(&camera, &p)) return;
-        const gsc__gaussian seen = {in.mean, 0, 0, args.scale_modifier, opacity};
+        const gsc__gaussian seen = {in.mean, 0, args.scale_modifier, opacity};
         gsc__project_grad(&camera, &seen, &p, splat, g);
     } else {
         float scale[3];
         for (int j = 0; j < 3; ++j) scale[j] = args.scale_modifier * in.scale[j];
         gsc__project_axes(&camera, scale, in.rotation, &p);
         if (!gsc__blur(&camera, &p)) return;
-        const gsc__gaussian seen = {in.mean, in.scale, in.rotation, args.scale_modifier, opacity};
+        const gsc__gaussian seen = {in.mean, in.rotation, args.scale_modifier, opacity};
         gsc__project_grad(&camera, &seen, &p, splat, g);
-        for (int j = 0; j < 3 && args.log_scales; ++j) g->scale[j] *= in.scale[j];
+        for (int j = 0; j < 3 && args.log_scales; ++j) g->scale[j] *= p.scale[j] / args.scale_modifier;
     }
     if (args.logit_opacities) g->opacity *= gsc__sigmoid_grad(in.opacity);
 }

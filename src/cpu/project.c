@@ -38,9 +38,12 @@ bool gsc__project_gaussian(const gsc__raster *raster, const gsc__camera *camera,
     if (raster->covariances) {
         gsc__project_covariance(raster->covariances + 6 * i, p);
     } else {
+        const bool log = (raster->flags & GSC_RASTER_LOG_SCALES) != 0;
         gsc_real scale[3];
-        gsc__gaussian_scale(raster, i, scale);
-        for (int j = 0; j < 3; ++j) scale[j] *= raster->scale_modifier;
+        for (int j = 0; j < 3; ++j) {
+            const gsc_real stored = raster->scales[3 * i + j];
+            scale[j] = (log ? gsc__exp(stored) : stored) * raster->scale_modifier;
+        }
         gsc__project_axes(camera, scale, raster->rotations + 4 * i, p);
     }
     return gsc__blur(camera, p) && gsc__finite(p->mean[0]) && gsc__finite(p->mean[1]);

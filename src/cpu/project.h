@@ -24,14 +24,7 @@ size_t gsc__project_scratch_bytes(const gsc__raster *raster, const gsc__state_la
  * planes although the caller set GSC_RASTER_PREFILTERED. */
 gsc_status gsc__project_frame(const gsc__raster_call *call, gsc__frame *frame);
 
-/* Activated values of Gaussian i. */
-static inline void gsc__gaussian_scale(const gsc__raster *raster, int64_t i, gsc_real scale[3]) {
-    const bool log = (raster->flags & GSC_RASTER_LOG_SCALES) != 0;
-    for (int j = 0; j < 3; ++j) {
-        const gsc_real stored = raster->scales[3 * i + j];
-        scale[j] = log ? gsc__exp(stored) : stored;
-    }
-}
+/* The activated opacity of Gaussian i. */
 static inline gsc_real gsc__gaussian_opacity(const gsc__raster *raster, int64_t i) {
     const gsc_real stored = raster->opacities[i];
     return raster->flags & GSC_RASTER_LOGIT_OPACITIES ? gsc__sigmoid(stored) : stored;

@@ -153,10 +153,10 @@ static void add_gaussian(const gradient_rows *rows, const gsc__gaussian_grad *g)
 }
 
 /* From the activated values to the stored ones. */
-static void activation_grad(const gsc__raster *raster, int64_t i, const gsc_real scale[3],
+static void activation_grad(const gsc__raster *raster, int64_t i, const gsc__projection *p,
                             gsc__gaussian_grad *g) {
     if (raster->flags & GSC_RASTER_LOG_SCALES)
-        for (int k = 0; k < 3; ++k) g->scale[k] *= scale[k];
+        for (int k = 0; k < 3; ++k) g->scale[k] *= p->scale[k] / raster->scale_modifier;
     if (raster->flags & GSC_RASTER_LOGIT_OPACITIES)
         g->opacity *= gsc__sigmoid_grad(raster->opacities[i]);
 }
@@ -172,17 +172,13 @@ static void gaussian_grad(const project_backward_task *task, int64_t i, const gr
     splat_grad(record, sums, &splat);
     write_means2d(task, i, sums, &splat);
     if (!gsc__project_gaussian(raster, &task->camera, i, &p)) return;
-    gsc_real scale[3] = {0, 0, 0};
-    gsc__gaussian gaussian = {.mean = raster->means + 3 * i,
-                              .scale_modifier = raster->scale_modifier,
-                              .opacity = gsc__gaussian_opacity(raster, i)};
-    if (raster->scales) {
-        gsc__gaussian_scale(raster, i, scale);
-        gaussian.scale = scale;
-        gaussian.rotation = raster->rotations + 4 * i;
-    }
+    const gsc__gaussian gaussian = {.mean = raster->means + 3 * i,
+                                    .rotation =
+                                        raster->rotations ? raster->rotations + 4 * i : NULL,
+                                    .scale_modifier = raster->scale_modifier,
+                                    .opacity = gsc__gaussian_opacity(raster, i)};
     gsc__project_grad(&task->camera, &gaussian, &p, &splat, &g);
-    activation_grad(raster, i, scale, &g);
+    activation_grad(raster, i, &p, &g);
     if (raster->colors) {
         if (raster->channels == 3) add(rows->at[GSC_PARAMETER_COLORS - 1], sums->rgb, 3);
     } else {

@@ -70,24 +70,17 @@ GSC__PURE void gsc__camera_make_pinhole(const gsc__camera_source *source, gsc__c
     camera->fy = camera->height / (2 * source->tan_fov[1]);
 }
 
-/* Beyond these ratios of x/z and y/z the Jacobian is that of the nearest ray inside.  Compat clamps
- * to 1.3 times the centred field of view; exact clamps to the image's edges plus 0.3 of the half
- * field of view, wherever the principal point is. */
+/* Beyond these ratios of x/z and y/z the Jacobian is that of the nearest ray inside: the image's
+ * edges plus 0.3 of the half field of view, wherever the principal point is.  Compat with a
+ * projection clamps to 1.3 times the centred field of view. */
 GSC__PURE void gsc__camera_make_clamp(const gsc__camera_source *source, gsc__camera *camera) {
     for (int i = 0; i < 2; ++i) {
         gsc_real size = i == 0 ? camera->width : camera->height;
         gsc_real focal = i == 0 ? camera->fx : camera->fy;
         gsc_real centre = i == 0 ? camera->cx : camera->cy;
-        gsc_real half = size / (2 * focal);
-        if (source->compat) {
-            gsc_real limit = GSC_REAL(1.3) * (camera->by_clip ? source->tan_fov[i] : half);
-            camera->ratio_min[i] = -limit;
-            camera->ratio_max[i] = limit;
-        } else {
-            gsc_real margin = GSC_REAL(0.3) * half;
-            camera->ratio_min[i] = -centre / focal - margin;
-            camera->ratio_max[i] = (size - centre) / focal + margin;
-        }
+        gsc_real limit = GSC_REAL(1.3) * source->tan_fov[i], margin = GSC_REAL(0.15) * size / focal;
+        camera->ratio_min[i] = camera->by_clip ? -limit : -centre / focal - margin;
+        camera->ratio_max[i] = camera->by_clip ? limit : (size - centre) / focal + margin;
     }
 }
 

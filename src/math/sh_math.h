@@ -32,10 +32,7 @@
 GSC__PURE gsc_real gsc__sh_direction(const gsc_real mean[3], const gsc_real position[3],
                                      gsc_real direction[3]) {
     for (int i = 0; i < 3; ++i) direction[i] = mean[i] - position[i];
-    gsc_real norm2 = gsc__dot3(direction, direction);
-    gsc_real inverse = norm2 > 0 ? 1 / gsc__sqrt(norm2) : 0;
-    for (int i = 0; i < 3; ++i) direction[i] *= inverse;
-    return inverse;
+    return gsc__unit(direction, 3, direction);
 }
 
 /* basis: [(degree + 1)^2] */

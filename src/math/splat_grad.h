@@ -41,8 +41,7 @@ typedef struct gsc__gaussian_grad {
 /* A Gaussian as forward saw it. */
 typedef struct gsc__gaussian {
     const gsc_real *mean;             /* [3] */
-    const gsc_real *scale;            /* [3] without the modifier; NULL with covariances */
-    const gsc_real *rotation;         /* [4] as stored */
+    const gsc_real *rotation;         /* [4] as stored; NULL with covariances */
     gsc_real scale_modifier, opacity; /* without compensation */
 } gsc__gaussian;
 
@@ -90,16 +89,16 @@ GSC__PURE void gsc__rotation_grad(const gsc_real q[4], const gsc_real g[3][3], g
 }
 
 /* From g, the derivative with respect to the axes, to the rotation. */
-GSC__PURE void gsc__axes_grad(const gsc__camera *camera, const gsc__gaussian *gaussian,
-                              const gsc_real g[3][3], gsc__gaussian_grad *out) {
-    const gsc_real *scale = gaussian->scale, *rotation = gaussian->rotation;
+GSC__PURE void gsc__axes_grad(const gsc__camera *camera, const gsc_real rotation[4],
+                              const gsc_real scale[3], const gsc_real g[3][3],
+                              gsc__gaussian_grad *out) {
     gsc_real unit[4], grad_r[3][3], inverse = 1;
     if (camera->compat)
         for (int i = 0; i < 4; ++i) unit[i] = rotation[i];
     else
         inverse = gsc__normalise(rotation, unit);
     for (int i = 0; i < 3; ++i)
-        for (int j = 0; j < 3; ++j) grad_r[i][j] = g[i][j] * scale[j] * gaussian->scale_modifier;
+        for (int j = 0; j < 3; ++j) grad_r[i][j] = g[i][j] * scale[j];
     gsc__rotation_grad(unit, (const gsc_real(*)[3])grad_r, out->rotation);
     if (camera->compat) return;
     gsc_real along = 0;
@@ -159,11 +158,11 @@ GSC__PURE void gsc__axes_covariance_grad(const gsc__camera *camera, const gsc__g
         const gsc_real grad_u = 2 * (uu * u + uv * v), grad_v = 2 * (uv * u + vv * v);
         const gsc_real grad_a = 2 * (compensation->trace * a[j] + compensation->det_sharp * bn[j]);
         const gsc_real grad_b = 2 * (compensation->trace * b[j] + compensation->det_sharp * na[j]);
-        /* The original leaves the modifier's factor out. */
-        const gsc_real s = gaussian->scale[j] * (camera->compat ? gaussian->scale_modifier : 1);
-        const gsc_real inverse = gsc__fabs(s) > GSC_REAL(1e-37) ? 1 / s : 0;
+        const gsc_real inverse = gsc__fabs(p->scale[j]) > GSC_REAL(1e-37) ? 1 / p->scale[j] : 0;
         out->scale[j] = u * inverse * grad_u + v * inverse * grad_v + a[j] * inverse * grad_a +
                         b[j] * inverse * grad_b;
+        /* The original leaves the modifier's factor out. */
+        if (!camera->compat) out->scale[j] *= gaussian->scale_modifier;
         grad_rows[0][j] = splat->r00 * grad_u + grad_a;
         grad_rows[1][j] = splat->r01 * grad_u + splat->r11 * grad_v + grad_b;
     }
@@ -172,7 +171,7 @@ GSC__PURE void gsc__axes_covariance_grad(const gsc__camera *camera, const gsc__g
             grad_axes[i][j] = p->jw[0][i] * grad_rows[0][j] + p->jw[1][i] * grad_rows[1][j];
     for (int i = 0; i < 2; ++i)
         for (int k = 0; k < 3; ++k) grad_jw[i][k] = gsc__dot3(grad_rows[i], p->axes[k]);
-    gsc__axes_grad(camera, gaussian, (const gsc_real(*)[3])grad_axes, out);
+    gsc__axes_grad(camera, gaussian->rotation, p->scale, (const gsc_real(*)[3])grad_axes, out);
 }
 
 /* From jw = focal / z (rotation row - ratio rotation row 2) to the point in camera space and the
@@ -237,7 +236,7 @@ GSC__PURE void gsc__project_grad(const gsc__camera *camera, const gsc__gaussian 
     const gsc__compensation_grad compensation =
         gsc__compensation_grad_of(camera, p, splat->opacity, gaussian->opacity);
     out->opacity = splat->opacity * p->compensation;
-    if (gaussian->scale)
+    if (gaussian->rotation)
         gsc__axes_covariance_grad(camera, gaussian, p, splat, &compensation, grad_jw, out);
     else
         gsc__given_covariance_grad(camera, p, splat, &compensation, grad_jw, out);

@@ -67,6 +67,7 @@ typedef struct gsc__projection {
     gsc_real ratio[2]; /* x/z and y/z, clamped */
     bool clamped[2];
     gsc_real jw[2][3];   /* Jacobian times rotation */
+    gsc_real scale[3];   /* bounded, times the scale modifier; unused with covariances */
     gsc_real axes[3][3]; /* columns: the scaled principal axes; unused with covariances */
     gsc_real rows[2][3]; /* jw axes, so that cov without blur is rows rows^T; with covariances
                             jw Sigma */
@@ -116,13 +117,26 @@ GSC__PURE gsc_real gsc__sigmoid_grad(gsc_real x) {
     return e / ((1 + e) * (1 + e));
 }
 
+/* The unit vector, and 1 / |x|; zeros for a zero vector.  Squares of finite numbers may be infinite
+ * or zero, so very long and very short vectors are scaled first. */
+GSC__PURE gsc_real gsc__unit(const gsc_real *x, int count, gsc_real *unit) {
+    gsc_real norm2 = 0, factor = 1;
+    for (int i = 0; i < count; ++i) norm2 += x[i] * x[i];
+    if (!(norm2 > GSC_REAL(1e-30) && norm2 < GSC_REAL(1e30))) {
+        factor = norm2 < 1 ? GSC_REAL(1e30) : GSC_REAL(1e-30);
+        norm2 = 0;
+        for (int i = 0; i < count; ++i) norm2 += (factor * x[i]) * (factor * x[i]);
+    }
+    gsc_real inverse = norm2 > 0 ? 1 / gsc__sqrt(norm2) : 0;
+    for (int i = 0; i < count; ++i) unit[i] = factor * x[i] * inverse;
+    return gsc__fmin(factor * inverse, GSC_REAL(1e38));
+}
+
 /* The unit quaternion (w x y z) of the exact convention; returns 1 / |q|.  A zero quaternion is the
  * identity, with inverse norm 0, which stops its gradient. */
 GSC__PURE gsc_real gsc__normalise(const gsc_real q[4], gsc_real unit[4]) {
-    gsc_real norm2 = q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3];
-    gsc_real inverse = norm2 > 0 ? 1 / gsc__sqrt(norm2) : 0;
-    for (int i = 0; i < 4; ++i) unit[i] = q[i] * inverse;
-    if (norm2 == 0) unit[0] = 1; /* not if it is NaN */
+    gsc_real inverse = gsc__unit(q, 4, unit);
+    if (inverse == 0 && gsc__finite(q[0] + q[1] + q[2] + q[3])) unit[0] = 1;
     return inverse;
 }
 
@@ -191,6 +205,18 @@ GSC__PURE void gsc__covariance_from_rows(gsc__projection *p) {
     p->det_sharp = gsc__dot3(p->cross, p->cross);
 }
 
+/* The scale in use: an axis of more than 1e8 pixels is made that short, so that determinants stay
+ * finite.  No image can tell: its alpha changes by less than rounding does. */
+GSC__PURE void gsc__bound_scale(const gsc_real scale[3], gsc__projection *p) {
+    gsc_real longest = 0;
+    for (int i = 0; i < 2; ++i)
+        for (int k = 0; k < 3; ++k) longest = gsc__fmax(longest, gsc__fabs(p->jw[i][k]));
+    for (int j = 0; j < 3; ++j) {
+        const bool bounded = gsc__fabs(scale[j]) * longest > GSC_REAL(1e8) && gsc__finite(scale[j]);
+        p->scale[j] = bounded ? (scale[j] < 0 ? -1 : 1) * GSC_REAL(1e8) / longest : scale[j];
+    }
+}
+
 /* scale: standard deviations times the scale modifier; rotation as stored. */
 GSC__PURE void gsc__project_axes(const gsc__camera *camera, const gsc_real scale[3],
                                  const gsc_real rotation[4], gsc__projection *p) {
@@ -200,8 +226,9 @@ GSC__PURE void gsc__project_axes(const gsc__camera *camera, const gsc_real scale
     else
         (void)gsc__normalise(rotation, unit);
     gsc__rotation_matrix(unit, r);
+    gsc__bound_scale(scale, p);
     for (int i = 0; i < 3; ++i)
-        for (int j = 0; j < 3; ++j) p->axes[i][j] = r[i][j] * scale[j];
+        for (int j = 0; j < 3; ++j) p->axes[i][j] = r[i][j] * p->scale[j];
     for (int i = 0; i < 2; ++i)
         for (int j = 0; j < 3; ++j)
             p->rows[i][j] = p->jw[i][0] * p->axes[0][j] + p->jw[i][1] * p->axes[1][j] +

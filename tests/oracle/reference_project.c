@@ -61,7 +61,7 @@ void reference_camera_load(const scene *s, int camera, reference_camera *c) {
     }
     load_pinhole(s, camera, c);
     double tan_x = s->width / (2 * c->fx), tan_y = s->height / (2 * c->fy);
-    if (is_compat(s)) {
+    if (is_compat(s) && s->projection) {
         c->high[0] = 1.3 * tan_x, c->high[1] = 1.3 * tan_y;
         c->low[0] = -c->high[0], c->low[1] = -c->high[1];
     } else {

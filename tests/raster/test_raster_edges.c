@@ -325,6 +325,72 @@ static void prefiltered_refuses_what_a_plane_cuts(void **state) {
     scene_free(&s);
 }
 
+static void huge_scales_cover_the_image(void **state) {
+    const double scales[] = {1e6, 3e8, 1e15, 3e37};
+    (void)state;
+    for (int c = 0; c < 2; c++) {
+        for (size_t k = 0; k < sizeof scales / sizeof *scales; k++) {
+            for (int axes = 1; axes <= 3; axes++) { /* a needle, a disc, a ball */
+                scene s;
+                frame f;
+                gradients g;
+                simple_scene(&s, 1, 33, 33, conventions[c] | GSC_RASTER_ANTIALIAS);
+                for (int j = 0; j < axes; j++) s.scales[j] = scales[k];
+                library_round(&s);
+                library_expect_frame(context, &s, &f);
+                /* On the axis the Gaussian is flat, and the blur takes nothing from a disc. */
+                const double middle = f.alpha[16 * 33 + 16], edge = f.alpha[16 * 33];
+                assert_true(f.radii[0] > 33 && fabs(middle - edge) < 1e-6);
+                if (axes > 1) assert_true(fabs(f.alpha[0] - 0.8) < 1e-6);
+                library_expect_gradients(context, &s, &g);
+                assert_true(all_finite(g.scales, 3) && all_finite(g.rotations, 4));
+                assert_true(all_finite(g.means, 3) && g.opacities[0] != 0);
+                gradients_free(&g);
+                frame_free(&f);
+                scene_free(&s);
+            }
+        }
+    }
+}
+
+/* The squares of such quaternions are infinite or zero in float32. */
+static void quaternions_of_any_length_are_normalised(void **state) {
+    const double lengths[] = {1e-25, 1e25, 1e-30, 1e37};
+    (void)state;
+    scene s;
+    frame wanted;
+    gradients wanted_grads;
+    random_scene_options options = {.seed = 5, .gaussians = 20};
+    random_scene(&s, &options);
+    library_expect_frame(context, &s, &wanted);
+    library_expect_gradients(context, &s, &wanted_grads);
+    const size_t area = scene_pixels(&s);
+    for (size_t k = 0; k < sizeof lengths / sizeof *lengths; k++) {
+        frame f;
+        gradients g;
+        scene longer;
+        random_scene(&longer, &options);
+        for (int i = 0; i < 80; i++) longer.rotations[i] *= lengths[k];
+        library_round(&longer);
+        library_expect_frame(context, &longer, &f);
+        for (size_t p = 0; p < 3 * area; p++)
+            assert_true(fabs(f.color[p] - wanted.color[p]) < 1e-4);
+        library_expect_gradients(context, &longer, &g);
+        double difference = 0, norm = 0;
+        for (int i = 0; i < 80; i++) {
+            difference += pow(g.rotations[i] * lengths[k] - wanted_grads.rotations[i], 2);
+            norm += pow(wanted_grads.rotations[i], 2);
+        }
+        assert_true(sqrt(difference / norm) < 1e-4);
+        gradients_free(&g);
+        frame_free(&f);
+        scene_free(&longer);
+    }
+    gradients_free(&wanted_grads);
+    frame_free(&wanted);
+    scene_free(&s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_visible_gives_the_background),
@@ -337,6 +403,8 @@ int main(void) {
         cmocka_unit_test(a_camera_inside_a_gaussian_sees_no_nan),
         cmocka_unit_test(colours_below_zero_are_clamped_and_still),
         cmocka_unit_test(prefiltered_refuses_what_a_plane_cuts),
+        cmocka_unit_test(huge_scales_cover_the_image),
+        cmocka_unit_test(quaternions_of_any_length_are_normalised),
     };
     context = library_context(2);
     int failures = cmocka_run_group_tests_name("rasterizer edges", tests, NULL, NULL);
