@@ -22,7 +22,7 @@ static gsc_status provide_outputs(step *s) {
     void *data = outputs->color;
     if (!data) GSC__TRY(gsc__workspace_take(&s->workspace, "colour", color_bytes(raster), &data));
     outputs->color = data;
-    s->train.loss.image.data = data;
+    s->train.loss.pair.image.data = data;
     if (s->train.all_rows) return GSC_OK;
     if (!outputs->radii) {
         GSC__TRY(gsc__workspace_take(&s->workspace, "radii",
@@ -38,10 +38,11 @@ static gsc_status backward(step *s) {
     const gsc__backend *backend = s->call.call.context->backend;
     gsc__raster_buffers *buffers = &s->call.buffers;
     gsc__train *train = &s->train;
-    if (!train->loss.grad_image.data)
+    if (!train->loss.pair.grad_image.data)
         GSC__TRY(gsc__workspace_take(&s->workspace, "gradient of the colour",
-                                     color_bytes(&s->call.raster), &train->loss.grad_image.data));
-    train->grads.color = train->loss.grad_image.data;
+                                     color_bytes(&s->call.raster),
+                                     &train->loss.pair.grad_image.data));
+    train->grads.color = train->loss.pair.grad_image.data;
     train->grads.steps = &train->steps;
     GSC__TRY(backend->image_loss(&s->call.call, &train->loss));
     GSC__TRY(gsc__workspace_provide(&s->workspace, "scratch", s->info.backward_scratch_bytes,

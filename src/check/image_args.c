@@ -21,18 +21,17 @@ void gsc__gaussian_window(int32_t size, double sigma, gsc__window *window) {
     for (int32_t i = 0; i < size; ++i) window->weights[i] = (gsc_real)(weights[i] / sum);
 }
 
-#define NUMBER(descriptor, result, name, ...) \
-    { #name, offsetof(descriptor, name), offsetof(result, name), __VA_ARGS__ }
 static const gsc__number sigma = {"sigma", offsetof(gsc_ssim_args, sigma), 0, 1.5,
                                   GSC__NOT_NEGATIVE | GSC__TO_DOUBLE};
-static const gsc__number constants[] = {
-    NUMBER(gsc_ssim_args, gsc__ssim, c1, 0.0001, GSC__NOT_NEGATIVE),
-    NUMBER(gsc_ssim_args, gsc__ssim, c2, 0.0009, GSC__NOT_NEGATIVE)};
-#define WEIGHT(name, standard) NUMBER(gsc_image_loss_args, gsc__image_loss, name, standard, 0)
+#define CONSTANT(name, standard) \
+    GSC__NUMBER(gsc_ssim_args, gsc__image_pair, name, standard, GSC__NOT_NEGATIVE)
+static const gsc__number constants[] = {CONSTANT(c1, 0.0001), CONSTANT(c2, 0.0009)};
+#define WEIGHT(name, standard) GSC__NUMBER(gsc_image_loss_args, gsc__image_loss, name, standard, 0)
 static const gsc__number weights[] = {WEIGHT(l1_weight, 0.0), WEIGHT(l2_weight, 0.0),
                                       WEIGHT(ssim_weight, 0.0), WEIGHT(grad_scale, 1.0)};
 
-static gsc_status check_options(const gsc__call *call, const gsc_ssim_args *args, gsc__ssim *out) {
+static gsc_status check_options(const gsc__call *call, const gsc_ssim_args *args,
+                                gsc__image_pair *out) {
     const int32_t size = args->window ? args->window : 11;
     double wide;
     GSC__TRY(gsc__check_flags(call, "flags", args->flags, GSC_SSIM_VALID));
@@ -45,14 +44,14 @@ static gsc_status check_options(const gsc__call *call, const gsc_ssim_args *args
     GSC__TRY(gsc__numbers_check(call, &sigma, 1, args, &wide));
     GSC__TRY(gsc__numbers_check(call, constants, GSC__COUNT(constants), args, out));
     gsc__gaussian_window(size, wide, &out->window);
-    out->flags = args->flags;
+    out->border = args->flags & GSC_SSIM_VALID ? size / 2 : 0;
     return GSC_OK;
 }
 
 /* -------------------------------------------------------------------- images */
 
 static gsc_status check_size(const gsc__call *call, gsc__sizes *sizes, const DLTensor *given,
-                             gsc__ssim *out) {
+                             gsc__image_pair *out) {
     const int32_t window = out->window.size;
     static const gsc__field image = {
         .name = "image", .shapes = "BCHW", .kind = GSC__REQUIRED | GSC__SHAPE_ONLY};
@@ -75,7 +74,7 @@ static gsc_status check_size(const gsc__call *call, gsc__sizes *sizes, const DLT
         return gsc__refuse(call, GSC_ERROR_OVERFLOW, "@image is %s, expected B x C of at most %d",
                            text, GSC__MAX_PLANES);
     }
-    if ((out->flags & GSC_SSIM_VALID) && (shape[2] < window || shape[3] < window)) {
+    if (out->border > 0 && (shape[2] < window || shape[3] < window)) {
         return gsc__refuse(call, GSC_ERROR_SHAPE,
                            "@image is %s, expected at least %d x %d pixels, the window of "
                            "GSC_SSIM_VALID",
@@ -85,31 +84,33 @@ static gsc_status check_size(const gsc__call *call, gsc__sizes *sizes, const DLT
     out->channels = (int32_t)shape[1];
     out->height = (int32_t)shape[2];
     out->width = (int32_t)shape[3];
-    const int32_t border = out->flags & GSC_SSIM_VALID ? window - 1 : 0;
-    gsc__size_set(sizes, 'X', out->width - border);
-    gsc__size_set(sizes, 'Y', out->height - border);
+    gsc__size_set(sizes, 'X', out->width - 2 * out->border);
+    gsc__size_set(sizes, 'Y', out->height - 2 * out->border);
     return GSC_OK;
 }
 
 /* ---------------------------------------------------------------------- SSIM */
 
 #define SSIM(name, ...) GSC__FIELD(gsc_ssim_args, gsc__ssim, name, __VA_ARGS__)
+#define SSIM_PAIR(name, ...) GSC__FIELD(gsc_ssim_args, gsc__image_pair, name, __VA_ARGS__)
 enum { IMAGE_OUT = GSC__IMAGE | GSC__SEPARATE };
-static const gsc__field ssim_images[] = {SSIM(image, "BCHW", GSC__IMAGE),
-                                         SSIM(target, "BCHW", GSC__IMAGE | GSC__REQUIRED)};
+static const gsc__field ssim_images[] = {SSIM_PAIR(image, "BCHW", GSC__IMAGE),
+                                         SSIM_PAIR(target, "BCHW", GSC__IMAGE | GSC__REQUIRED)};
 static const gsc__field ssim_forward[] = {SSIM(map, "BCYX"), SSIM(mean, "|1")};
-static const gsc__field ssim_backward[] = {
-    SSIM(grad_map, "BCYX", GSC__IMAGE), SSIM(grad_mean, "|1"), SSIM(grad_image, "BCHW", IMAGE_OUT),
-    SSIM(grad_target, "BCHW", IMAGE_OUT)};
+static const gsc__field ssim_backward[] = {SSIM(grad_map, "BCYX", GSC__IMAGE),
+                                           SSIM(grad_mean, "|1"),
+                                           SSIM(grad_target, "BCHW", IMAGE_OUT)};
+static const gsc__field ssim_grad_image = SSIM_PAIR(grad_image, "BCHW", IMAGE_OUT);
 
 static gsc_status ssim_common(const gsc__call *call, const gsc_ssim_args *theirs,
                               gsc_ssim_args *args, gsc__sizes *sizes, gsc__ssim *out) {
+    gsc__image_pair *pair = &out->pair;
     memset(out, 0, sizeof *out);
     GSC__TRY(gsc__args_copy(call, "args", args, sizeof *args, theirs,
                             GSC__SIZE_THROUGH(gsc_ssim_args, grad_target)));
-    GSC__TRY(check_options(call, args, out));
-    GSC__TRY(check_size(call, sizes, args->image, out));
-    return gsc__fields_check(call, sizes, ssim_images, GSC__COUNT(ssim_images), args, out);
+    GSC__TRY(check_options(call, args, pair));
+    GSC__TRY(check_size(call, sizes, args->image, pair));
+    return gsc__fields_check(call, sizes, ssim_images, GSC__COUNT(ssim_images), args, pair);
 }
 
 gsc_status gsc__ssim_forward_args(const gsc__call *call, const gsc_ssim_args *theirs,
@@ -130,6 +131,7 @@ gsc_status gsc__ssim_backward_args(const gsc__call *call, const gsc_ssim_args *t
                            "@%s given, expected either grad_map or grad_mean",
                            args.grad_map ? "grad_map and grad_mean are" : "neither is");
     }
+    GSC__TRY(gsc__fields_check(call, &sizes, &ssim_grad_image, 1, &args, &out->pair));
     return gsc__fields_check(call, &sizes, ssim_backward, GSC__COUNT(ssim_backward), &args, out);
 }
 
@@ -139,10 +141,11 @@ gsc_status gsc__ssim_backward_args(const gsc__call *call, const gsc_ssim_args *t
 static const gsc__field mask =
     LOSS(mask, "BHW|HW", GSC__IMAGE | GSC__REAL | GSC__BOOL | GSC__UINT8);
 static const gsc__field loss_results[] = {LOSS(loss, "|1"), LOSS(parts, "3")};
+#define LOSS_PAIR(name, ...) GSC__FIELD(gsc_image_loss_args, gsc__image_pair, name, __VA_ARGS__)
 static const gsc__field loss_images[] = {
-    LOSS(image, "BCHW", GSC__IMAGE),
-    LOSS(target, "BCHW", GSC__IMAGE | GSC__REAL | GSC__UINT8),
-    LOSS(grad_image, "BCHW", IMAGE_OUT),
+    LOSS_PAIR(image, "BCHW", GSC__IMAGE),
+    LOSS_PAIR(target, "BCHW", GSC__IMAGE | GSC__REAL | GSC__UINT8),
+    LOSS_PAIR(grad_image, "BCHW", IMAGE_OUT),
 };
 
 /* All but image, target and gradient; image: its shape.  Options and size are checked as those of
@@ -155,18 +158,9 @@ static gsc_status loss_common(const gsc__call *call, const gsc_image_loss_args *
                                    .c1 = args->c1,
                                    .c2 = args->c2,
                                    .reserved = args->reserved};
-    gsc__ssim ssim = {0};
-    GSC__TRY(check_options(call, &options, &ssim));
+    GSC__TRY(check_options(call, &options, &out->pair));
     GSC__TRY(gsc__numbers_check(call, weights, GSC__COUNT(weights), args, out));
-    GSC__TRY(check_size(call, sizes, image, &ssim));
-    out->flags = ssim.flags;
-    out->window = ssim.window;
-    out->c1 = ssim.c1;
-    out->c2 = ssim.c2;
-    out->batch = ssim.batch;
-    out->channels = ssim.channels;
-    out->height = ssim.height;
-    out->width = ssim.width;
+    GSC__TRY(check_size(call, sizes, image, &out->pair));
     GSC__TRY(gsc__require(call, "target", args->target));
     GSC__TRY(gsc__fields_check(call, sizes, &mask, 1, args, out));
     if (args->mask) { /* as [B, C, H, W] with one plane for all channels */
@@ -191,7 +185,7 @@ gsc_status gsc__image_loss_args(const gsc__call *call, const gsc_image_loss_args
     gsc_image_loss_args args;
     GSC__TRY(copy_loss_args(call, theirs, &args, out));
     GSC__TRY(loss_common(call, &args, args.image, &sizes, out));
-    return gsc__fields_check(call, &sizes, loss_images, GSC__COUNT(loss_images), &args, out);
+    return gsc__fields_check(call, &sizes, loss_images, GSC__COUNT(loss_images), &args, &out->pair);
 }
 
 /* Strides of channel, row and column, of one camera's [channels, H, W] or [H, W, channels],
@@ -205,8 +199,8 @@ static void color_strides(const gsc__raster *raster, const int64_t strides[3], i
 }
 
 static const gsc__field train_images[] = {
-    LOSS(target, "(C)XYZ", GSC__IMAGE | GSC__REAL | GSC__UINT8),
-    LOSS(grad_image, "(C)XYZ"),
+    LOSS_PAIR(target, "(C)XYZ", GSC__IMAGE | GSC__REAL | GSC__UINT8),
+    LOSS_PAIR(grad_image, "(C)XYZ"),
 };
 
 gsc_status gsc__train_loss_args(const gsc__call *call, const gsc_image_loss_args *theirs,
@@ -218,6 +212,7 @@ gsc_status gsc__train_loss_args(const gsc__call *call, const gsc_image_loss_args
                             .dtype = {kDLFloat, GSC_REAL_BITS, 1},
                             .shape = shape};
     gsc__sizes image_sizes = {0}, sizes = {0};
+    gsc__image_pair *pair = &out->pair;
     gsc_image_loss_args args;
     gsc__raster_sizes_of(raster, &sizes);
     const int64_t columns = gsc__size(&sizes, 'Z'), rows = gsc__size(&sizes, 'Y');
@@ -228,10 +223,10 @@ gsc_status gsc__train_loss_args(const gsc__call *call, const gsc_image_loss_args
                            "@image is given, but it is the rasterizer's colour");
     }
     GSC__TRY(loss_common(call, &args, &image, &image_sizes, out));
-    GSC__TRY(gsc__fields_check(call, &sizes, train_images, GSC__COUNT(train_images), &args, out));
-    memcpy(strides, out->target.strides, sizeof strides);
-    color_strides(raster, strides + (args.target->ndim == 4 ? 1 : 0), out->target.strides);
-    color_strides(raster, dense, out->image.strides);
-    color_strides(raster, dense, out->grad_image.strides);
+    GSC__TRY(gsc__fields_check(call, &sizes, train_images, GSC__COUNT(train_images), &args, pair));
+    memcpy(strides, pair->target.strides, sizeof strides);
+    color_strides(raster, strides + (args.target->ndim == 4 ? 1 : 0), pair->target.strides);
+    color_strides(raster, dense, pair->image.strides);
+    color_strides(raster, dense, pair->grad_image.strides);
     return GSC_OK;
 }

@@ -20,6 +20,10 @@ typedef struct gsc__number {
     uint32_t kind;
 } gsc__number;
 
+/* The initialiser of a number that has the same name in both structs. */
+#define GSC__NUMBER(descriptor, result, name, ...) \
+    { #name, offsetof(descriptor, name), offsetof(result, name), __VA_ARGS__ }
+
 /* Checks each, up to the first that fails, and fills in the result. */
 gsc_status gsc__numbers_check(const gsc__call *call, const gsc__number *numbers, size_t count,
                               const void *descriptor, void *result);

@@ -30,8 +30,7 @@ static gsc_status check_size(const gsc__call *call, const gsc_raster_args *args)
     return GSC_OK;
 }
 
-#define NUMBER(name, ...) \
-    { #name, offsetof(gsc_raster_args, name), offsetof(gsc__raster, name), __VA_ARGS__ }
+#define NUMBER(name, ...) GSC__NUMBER(gsc_raster_args, gsc__raster, name, __VA_ARGS__)
 static const gsc__number planes[] = {NUMBER(near_plane, 0.2, GSC__NOT_NEGATIVE),
                                      NUMBER(far_plane, INFINITY, GSC__NOT_NEGATIVE)};
 static const gsc__number numbers[] = {NUMBER(scale_modifier, 1.0, GSC__NOT_NEGATIVE),

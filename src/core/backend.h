@@ -147,28 +147,30 @@ typedef struct gsc__window {
     gsc_real weights[GSC__MAX_WINDOW]; /* normalised Gaussian */
 } gsc__window;
 
-typedef struct gsc__ssim {
-    uint32_t flags;
+/* What SSIM and the image loss compare, all [B, C, H, W]. */
+typedef struct gsc__image_pair {
     int32_t batch, channels, height, width;
     gsc__window window;
+    int32_t border; /* rows and columns at each edge that have no window */
     gsc_real c1, c2;
     gsc__image image, target;
+    gsc__image grad_image; /* data NULL if not wanted */
+} gsc__image_pair;
+
+typedef struct gsc__ssim {
+    gsc__image_pair pair;
     gsc_real *map; /* dense [B, C, H', W'] */
     gsc_real *mean;
     gsc__image grad_map; /* data NULL if not given; shape of map */
     const gsc_real *grad_mean;
-    gsc__image grad_image, grad_target; /* data NULL if not wanted */
+    gsc__image grad_target; /* data NULL if not wanted */
 } gsc__ssim;
 
 typedef struct gsc__image_loss {
-    uint32_t flags;
-    int32_t batch, channels, height, width;
-    gsc__window window;
-    gsc_real c1, c2, l1_weight, l2_weight, ssim_weight, grad_scale;
-    gsc__image image, target;
+    gsc__image_pair pair;
+    gsc_real l1_weight, l2_weight, ssim_weight, grad_scale;
     gsc__image mask;        /* strides of b, 0, y, x (b: 0 if shared); data NULL if none */
     gsc_real *loss, *parts; /* [], [3] */
-    gsc__image grad_image;
 } gsc__image_loss;
 
 typedef struct gsc__visible_rows {

@@ -9,31 +9,16 @@
 
 #include "image_pass.h"
 
-static gsc__image_pass ssim_pass(const gsc__ssim *ssim) {
-    return (gsc__image_pass){.batch = ssim->batch,
-                             .channels = ssim->channels,
-                             .height = ssim->height,
-                             .width = ssim->width,
-                             .ssim = true,
-                             .valid = (ssim->flags & GSC_SSIM_VALID) != 0,
-                             .window = ssim->window,
-                             .c1 = ssim->c1,
-                             .c2 = ssim->c2,
-                             .image = ssim->image,
-                             .target = ssim->target};
-}
-
 /* Number of elements of the map. */
-static double map_size(const gsc__ssim *ssim) {
-    const int32_t border = ssim->flags & GSC_SSIM_VALID ? ssim->window.size - 1 : 0;
-    return (double)ssim->batch * ssim->channels * (ssim->height - border) * (ssim->width - border);
+static double map_size(const gsc__image_pair *pair) {
+    const int32_t border = 2 * pair->border;
+    return (double)pair->batch * pair->channels * (pair->height - border) * (pair->width - border);
 }
 
 static gsc_status gsc__cpu_ssim_forward(const gsc__call *call, const gsc__ssim *ssim) {
-    gsc__image_pass pass = ssim_pass(ssim);
-    pass.map = ssim->map;
+    gsc__image_pass pass = {.pair = ssim->pair, .ssim = true, .map = ssim->map};
     GSC__TRY(gsc__image_pass_run(call, &pass));
-    if (ssim->mean) *ssim->mean = (gsc_real)(pass.sums[GSC__SUM_SSIM] / map_size(ssim));
+    if (ssim->mean) *ssim->mean = (gsc_real)(pass.sums[GSC__SUM_SSIM] / map_size(&ssim->pair));
     return GSC_OK;
 }
 
@@ -41,22 +26,20 @@ static gsc_status gsc__cpu_ssim_forward(const gsc__call *call, const gsc__ssim *
  * image with the two exchanged.  That saves the field that only a gradient with respect to both
  * needs. */
 static gsc_status gsc__cpu_ssim_backward(const gsc__call *call, const gsc__ssim *ssim) {
-    gsc__image_pass pass = ssim_pass(ssim);
-    pass.grad_image = ssim->grad_image;
-    pass.grad_target = ssim->grad_target;
-    if (!pass.grad_image.data) {
+    gsc__image_pass pass = {.pair = ssim->pair, .ssim = true, .grad_target = ssim->grad_target};
+    if (!pass.pair.grad_image.data) {
         if (!pass.grad_target.data) return GSC_OK;
-        pass.image = ssim->target;
-        pass.target = ssim->image;
-        pass.grad_image = ssim->grad_target;
+        pass.pair.image = ssim->pair.target;
+        pass.pair.target = ssim->pair.image;
+        pass.pair.grad_image = ssim->grad_target;
         pass.grad_target.data = NULL;
     }
     if (ssim->grad_map.data) {
         pass.weight = ssim->grad_map;
-        pass.weight_origin = pass.valid ? ssim->window.size / 2 : 0;
+        pass.weight_origin = ssim->pair.border;
         pass.upstream[GSC__SUM_SSIM] = 1;
     } else {
-        pass.upstream[GSC__SUM_SSIM] = (gsc_real)((double)*ssim->grad_mean / map_size(ssim));
+        pass.upstream[GSC__SUM_SSIM] = (gsc_real)((double)*ssim->grad_mean / map_size(&ssim->pair));
     }
     return gsc__image_pass_run(call, &pass);
 }
@@ -68,7 +51,6 @@ enum { MASK_ROWS = 64, MASK_COLUMNS = 256 };
 typedef struct mask_task {
     const gsc__image_loss *loss;
     int64_t blocks; /* of MASK_ROWS rows in an image */
-    int32_t border; /* width of the frame of pixels that have no window inside the image */
     double *sums;   /* [B * blocks][2] over all pixels, over those with a window */
 } mask_task;
 
@@ -86,18 +68,19 @@ static double mask_row_sum(const gsc__image *mask, int64_t b, int32_t y, int32_t
 
 static void sum_mask_rows(void *arg, int64_t begin, int64_t end, int thread) {
     const mask_task *task = arg;
-    const gsc__image_loss *loss = task->loss;
-    const int32_t border = task->border;
+    const gsc__image *mask = &task->loss->mask;
+    const gsc__image_pair *pair = &task->loss->pair;
+    const int32_t border = pair->border;
     (void)thread;
     for (int64_t i = begin; i < end; ++i) {
         const int32_t y0 = (int32_t)(i % task->blocks) * MASK_ROWS;
         double all = 0, inside = 0;
-        for (int32_t y = y0; y < y0 + MASK_ROWS && y < loss->height; ++y) {
+        for (int32_t y = y0; y < y0 + MASK_ROWS && y < pair->height; ++y) {
             const int64_t b = i / task->blocks;
-            const double middle = mask_row_sum(&loss->mask, b, y, border, loss->width - border);
-            all += middle + mask_row_sum(&loss->mask, b, y, 0, border) +
-                   mask_row_sum(&loss->mask, b, y, loss->width - border, loss->width);
-            if (y >= border && y < loss->height - border) inside += middle;
+            const double middle = mask_row_sum(mask, b, y, border, pair->width - border);
+            all += middle + mask_row_sum(mask, b, y, 0, border) +
+                   mask_row_sum(mask, b, y, pair->width - border, pair->width);
+            if (y >= border && y < pair->height - border) inside += middle;
         }
         task->sums[2 * i] = all;
         task->sums[2 * i + 1] = inside;
@@ -107,15 +90,14 @@ static void sum_mask_rows(void *arg, int64_t begin, int64_t end, int thread) {
 /* The sums of the weights of all pixels and of all windows, over every channel. */
 static gsc_status weight_sums(const gsc__call *call, const gsc__image_loss *loss, double *pixels,
                               double *windows) {
-    const int32_t border = loss->flags & GSC_SSIM_VALID ? loss->window.size / 2 : 0;
-    const double images = (double)loss->batch * loss->channels;
-    *pixels = images * loss->height * loss->width;
-    *windows = images * (loss->height - 2 * border) * (loss->width - 2 * border);
+    const gsc__image_pair *pair = &loss->pair;
+    const double images = (double)pair->batch * pair->channels;
+    *pixels = images * pair->height * pair->width;
+    *windows = images * (pair->height - 2 * pair->border) * (pair->width - 2 * pair->border);
     if (!loss->mask.data || *pixels == 0) return GSC_OK;
 
-    mask_task task = {
-        .loss = loss, .blocks = (loss->height + MASK_ROWS - 1) / MASK_ROWS, .border = border};
-    const int64_t count = loss->batch * task.blocks;
+    mask_task task = {.loss = loss, .blocks = (pair->height + MASK_ROWS - 1) / MASK_ROWS};
+    const int64_t count = pair->batch * task.blocks;
     gsc__workspace workspace = {.call = *call};
     void *memory;
     GSC__TRY(
@@ -124,8 +106,8 @@ static gsc_status weight_sums(const gsc__call *call, const gsc__image_loss *loss
     gsc__parallel_for(gsc__cpu_pool(call->context), count, 1, sum_mask_rows, &task);
     *pixels = *windows = 0;
     for (int64_t i = 0; i < count; ++i) {
-        *pixels += task.sums[2 * i] * loss->channels;
-        *windows += task.sums[2 * i + 1] * loss->channels;
+        *pixels += task.sums[2 * i] * pair->channels;
+        *windows += task.sums[2 * i + 1] * pair->channels;
     }
     gsc__workspace_release(&workspace);
     return GSC_OK;
@@ -142,24 +124,13 @@ static gsc_status gsc__cpu_image_loss(const gsc__call *call, const gsc__image_lo
     const double per_window = windows != 0 ? 1 / windows : 0;
     const double scale = (double)loss->grad_scale;
     gsc__image_pass pass = {
-        .batch = loss->batch,
-        .channels = loss->channels,
-        .height = loss->height,
-        .width = loss->width,
+        .pair = loss->pair,
         .ssim = loss->parts || loss->ssim_weight != 0,
         .pointwise = true,
-        .valid = (loss->flags & GSC_SSIM_VALID) != 0,
-        .window = loss->window,
-        .c1 = loss->c1,
-        .c2 = loss->c2,
-        .image = loss->image,
-        .target = loss->target,
         .weight = loss->mask,
         .upstream = {(gsc_real)(scale * (double)loss->l1_weight * per_pixel),
                      (gsc_real)(scale * (double)loss->l2_weight * per_pixel),
-                     (gsc_real)(-scale * (double)loss->ssim_weight * per_window)},
-        .grad_image = loss->grad_image,
-    };
+                     (gsc_real)(-scale * (double)loss->ssim_weight * per_window)}};
     GSC__TRY(gsc__image_pass_run(call, &pass));
 
     const double l1 = pass.sums[GSC__SUM_L1] * per_pixel;

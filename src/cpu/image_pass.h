@@ -21,18 +21,13 @@
 enum { GSC__SUM_L1, GSC__SUM_L2, GSC__SUM_SSIM, GSC__SUM_COUNT };
 
 typedef struct gsc__image_pass {
-    int32_t batch, channels, height, width;
-    bool ssim;      /* wanted: map or sum of SSIM, or its gradient */
-    bool pointwise; /* wanted: the sums of |x - y| and (x - y)^2, or their gradients */
-    bool valid;     /* SSIM only of windows inside the image */
-    gsc__window window;
-    gsc_real c1, c2;
-    gsc__image image, target; /* [B, C, H, W]: x and y */
-    gsc__image weight;        /* of each pixel or window; data NULL: 1 */
-    int32_t weight_origin;    /* row and column of the image that weight starts at */
-    gsc_real *map;            /* dense [B, C, H, W], or of the inside windows; NULL: not wanted */
+    gsc__image_pair pair;  /* x and y */
+    bool ssim;             /* wanted: map or sum of SSIM, or its gradient */
+    bool pointwise;        /* wanted: the sums of |x - y| and (x - y)^2, or their gradients */
+    gsc__image weight;     /* of each pixel or window; data NULL: 1 */
+    int32_t weight_origin; /* row and column of the image that weight starts at */
+    gsc_real *map;         /* dense [B, C, H, W], or of the inside windows; NULL: not wanted */
     gsc_real upstream[GSC__SUM_COUNT]; /* derivative of the result with respect to each sum */
-    gsc__image grad_image;             /* data NULL: no gradient wanted at all */
     gsc__image grad_target;            /* data NULL: not wanted; else SSIM's only */
     double sums[GSC__SUM_COUNT];       /* out */
 } gsc__image_pass;
@@ -104,9 +99,9 @@ static void read_pixels(const image_tile *t, const gsc__image *image, int y, int
 /* Columns [x, x + n) of row y less level; zero outside the image. */
 static void read_padded(const image_tile *t, const gsc__image *image, int y, int x, int n,
                         gsc_real level, gsc_real *restrict out) {
-    const int width = t->pass->width;
+    const int width = t->pass->pair.width;
     int first = x < 0 ? -x : 0, last = x + n > width ? width - x : n;
-    if (y < 0 || y >= t->pass->height) first = last = 0;
+    if (y < 0 || y >= t->pass->pair.height) first = last = 0;
     if (first < last) read_pixels(t, image, y, x + first, last - first, out + first);
     for (int i = 0; i < first; ++i) out[i] = 0;
     for (int i = last; i < n; ++i) out[i] = 0;
@@ -125,8 +120,8 @@ static void read_weight(const image_tile *t, int y, int first, int last, gsc_rea
 
 /* Fetches the part of row y that the tile is going to touch, if there is such a row. */
 GSC__INLINE void prefetch(const image_tile *t, const gsc__image *image, int y) {
-    const int x1 = min_int(t->x1 + t->margin + t->terms.radius, t->pass->width);
-    if (y < 0 || y >= t->pass->height) return;
+    const int x1 = min_int(t->x1 + t->margin + t->terms.radius, t->pass->pair.width);
+    if (y < 0 || y >= t->pass->pair.height) return;
     image_row_prefetch(image, t->b, t->c, y, t->x0, x1);
 }
 
@@ -177,10 +172,10 @@ static void load_input(const image_tile *t, int i) {
     gsc_real *restrict second = input_row(t, i, FIELD_Y);
     gsc_real *restrict squares = input_row(t, i, FIELD_SQUARES);
     gsc_real *restrict product = input_row(t, i, FIELD_PRODUCT);
-    prefetch(t, &pass->image, y + PREFETCH_ROWS);
-    prefetch(t, &pass->target, y + PREFETCH_ROWS);
-    read_padded(t, &pass->image, y, x, n, t->terms.level_x, first);
-    read_padded(t, &pass->target, y, x, n, t->terms.level_y, second);
+    prefetch(t, &pass->pair.image, y + PREFETCH_ROWS);
+    prefetch(t, &pass->pair.target, y + PREFETCH_ROWS);
+    read_padded(t, &pass->pair.image, y, x, n, t->terms.level_x, first);
+    read_padded(t, &pass->pair.target, y, x, n, t->terms.level_y, second);
     for (int k = 0; k < n; ++k) {
         squares[k] = first[k] * first[k] + second[k] * second[k];
         product[k] = first[k] * second[k];
@@ -201,7 +196,7 @@ static void filter_ring(const image_tile *t, gsc_real *(*ring_row)(const image_t
 static void store_map(const image_tile *t, int y, int first, int last, const gsc_real *row) {
     const gsc__image_pass *pass = t->pass;
     const int64_t width = t->inside_x1 - t->inside_x0, height = t->inside_y1 - t->inside_y0;
-    const int64_t plane = t->b * pass->channels + t->c;
+    const int64_t plane = t->b * pass->pair.channels + t->c;
     gsc_real *map = pass->map + (plane * height + y - t->inside_y0) * width;
     memcpy(map + first - t->inside_x0, row, (size_t)(last - first) * sizeof *row);
 }
@@ -269,8 +264,8 @@ static void finish_rows(image_tile *t, int y) {
     const int n = t->x1 - t->x0, fields = pass->grad_target.data ? SSIM_FIELDS : SSIM_FIELDS - 1;
     if (t->differentiate) filter_ring(t, partial_row, y - t->y0, fields, n + 2 * t->margin);
     for (int r = 0; r < SSIM_ROWS && y + r < t->y1; ++r) {
-        read_pixels(t, &pass->image, y + r, t->x0, n, t->x);
-        read_pixels(t, &pass->target, y + r, t->x0, n, t->y);
+        read_pixels(t, &pass->pair.image, y + r, t->x0, n, t->x);
+        read_pixels(t, &pass->pair.target, y + r, t->x0, n, t->y);
         if (pass->pointwise)
             pointwise_row(t, y + r, n);
         else
@@ -282,7 +277,7 @@ static void finish_rows(image_tile *t, int y) {
             gradient_row(partials, &t->terms, n, t->x, t->y, t->grad_x,
                          pass->grad_target.data ? t->grad_y : NULL);
         }
-        write_pixels(t, &pass->grad_image, y + r, t->grad_x);
+        write_pixels(t, &pass->pair.grad_image, y + r, t->grad_x);
         write_pixels(t, &pass->grad_target, y + r, t->grad_y);
     }
 }
@@ -297,8 +292,8 @@ static void run_tile(image_tile *t) {
         const int groups = (rows + SSIM_ROWS - 1) / SSIM_ROWS;
         const int map_rows = t->differentiate ? groups * SSIM_ROWS + reach : rows;
         const int columns = t->x1 - t->x0 + 2 * t->margin + reach;
-        t->terms.level_x = tile_level(t, &pass->image);
-        t->terms.level_y = tile_level(t, &pass->target);
+        t->terms.level_x = tile_level(t, &pass->pair.image);
+        t->terms.level_y = tile_level(t, &pass->pair.target);
         int loaded = 0;
         for (int i = 0; i < map_rows; i += SSIM_ROWS) {
             while (loaded < i + reach + SSIM_ROWS) load_input(t, loaded++);
@@ -309,7 +304,7 @@ static void run_tile(image_tile *t) {
                 finish_rows(t, t->y0 + finished);
         }
     }
-    if (pass->pointwise || pass->grad_image.data)
+    if (pass->pointwise || pass->pair.grad_image.data)
         for (; finished < rows; finished += SSIM_ROWS) finish_rows(t, t->y0 + finished);
 }
 
@@ -329,24 +324,24 @@ typedef struct pass_task {
  * then still in the cache. */
 static void place_tile(image_tile *t, const pass_task *task, int64_t index) {
     const gsc__image_pass *pass = task->pass;
-    t->c = index % pass->channels;
-    index /= pass->channels;
+    t->c = index % pass->pair.channels;
+    index /= pass->pair.channels;
     const int64_t column = index % task->columns, row = index / task->columns % task->rows;
     t->b = index / task->columns / task->rows;
-    t->x0 = (int)(column * pass->width / task->columns);
-    t->x1 = (int)((column + 1) * pass->width / task->columns);
-    t->y0 = (int)(row * pass->height / task->rows);
-    t->y1 = (int)((row + 1) * pass->height / task->rows);
-    const int border = pass->valid ? t->terms.radius : 0;
+    t->x0 = (int)(column * pass->pair.width / task->columns);
+    t->x1 = (int)((column + 1) * pass->pair.width / task->columns);
+    t->y0 = (int)(row * pass->pair.height / task->rows);
+    t->y1 = (int)((row + 1) * pass->pair.height / task->rows);
+    const int border = pass->pair.border;
     t->inside_x0 = t->inside_y0 = border;
-    t->inside_x1 = pass->width - border;
-    t->inside_y1 = pass->height - border;
+    t->inside_x1 = pass->pair.width - border;
+    t->inside_y1 = pass->pair.height - border;
 }
 
 static void run_tiles(void *arg, int64_t begin, int64_t end, int thread) {
     const pass_task *task = arg;
     const gsc__image_pass *pass = task->pass;
-    const int radius = pass->window.size / 2;
+    const int radius = pass->pair.window.size / 2;
     unsigned char *scratch = task->scratch + (size_t)thread * task->scratch_bytes;
     /* Columns beyond the last are computed too: there must be numbers in them. */
     if (!task->cleared[thread]) memset(scratch, 0, task->scratch_bytes);
@@ -355,10 +350,10 @@ static void run_tiles(void *arg, int64_t begin, int64_t end, int thread) {
         image_tile t = {.pass = pass,
                         .terms = {.radius = radius,
                                   .half = task->half,
-                                  .c1 = pass->c1,
-                                  .c2 = pass->c2,
+                                  .c1 = pass->pair.c1,
+                                  .c2 = pass->pair.c2,
                                   .upstream = pass->upstream[GSC__SUM_SSIM]},
-                        .differentiate = pass->ssim && pass->grad_image.data &&
+                        .differentiate = pass->ssim && pass->pair.grad_image.data &&
                                          pass->upstream[GSC__SUM_SSIM] != 0};
         t.margin = t.differentiate ? radius : 0;
         place_tile(&t, task, index);
@@ -370,15 +365,16 @@ static void run_tiles(void *arg, int64_t begin, int64_t end, int thread) {
 
 static gsc_status gsc__image_pass_run(const gsc__call *call, gsc__image_pass *pass) {
     gsc__pool *pool = gsc__cpu_pool(call->context);
-    const int radius = pass->window.size / 2;
+    const int radius = pass->pair.window.size / 2;
     image_tile plan = {.terms = {.radius = radius}};
     pass_task task = {.pass = pass,
-                      .rows = (pass->height + TILE_HEIGHT - 1) / TILE_HEIGHT,
-                      .columns = (pass->width + TILE_WIDTH - 1) / TILE_WIDTH,
+                      .rows = (pass->pair.height + TILE_HEIGHT - 1) / TILE_HEIGHT,
+                      .columns = (pass->pair.width + TILE_WIDTH - 1) / TILE_WIDTH,
                       .scratch_bytes = carve_tile(&plan, NULL)};
-    for (int k = 0; k <= radius; ++k) task.half[k] = pass->window.weights[radius + k];
+    for (int k = 0; k <= radius; ++k) task.half[k] = pass->pair.window.weights[radius + k];
     memset(pass->sums, 0, sizeof pass->sums);
-    const int64_t tiles = (int64_t)pass->batch * pass->channels * task.rows * task.columns;
+    const int64_t tiles =
+        (int64_t)pass->pair.batch * pass->pair.channels * task.rows * task.columns;
     if (tiles == 0) return GSC_OK;
 
     gsc__carver carver = {0};

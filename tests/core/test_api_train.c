@@ -70,8 +70,8 @@ static void memory_of_its_own(void **state) {
     assert_true(mock.buffers.scratch_bytes >= BACKWARD_SCRATCH);
     assert_non_null(mock.outputs.color);
     assert_non_null(mock.outputs.radii);
-    assert_ptr_equal(mock.loss.image.data, mock.outputs.color);
-    assert_ptr_equal(mock.grads.color, mock.loss.grad_image.data);
+    assert_ptr_equal(mock.loss.pair.image.data, mock.outputs.color);
+    assert_ptr_equal(mock.grads.color, mock.loss.pair.grad_image.data);
     assert_ptr_equal(mock.steps.radii, mock.outputs.radii);
     assert_int_equal(mock.steps.radii_axes, 1);
     assert_int_equal(info.intersections, INTERSECTIONS);
@@ -144,13 +144,13 @@ static void target_is_shaped_as_the_colour(void **state) {
     view_dtype(&target, kDLUInt, 8);
     expect_ok(gsc_train_step(&context, &train, NULL));
     const int64_t wanted[4] = {0, 1, 50, 3}, dense[4] = {0, 1, 21, 3};
-    assert_memory_equal(mock.loss.target.strides, wanted, sizeof wanted);
-    assert_memory_equal(mock.loss.image.strides, dense, sizeof dense);
-    assert_memory_equal(mock.loss.grad_image.strides, dense, sizeof dense);
-    assert_true(mock.loss.target.bytes && !mock.loss.image.bytes);
-    assert_int_equal(mock.loss.channels, 3);
-    assert_int_equal(mock.loss.height, 4);
-    assert_int_equal(mock.loss.width, 7);
+    assert_memory_equal(mock.loss.pair.target.strides, wanted, sizeof wanted);
+    assert_memory_equal(mock.loss.pair.image.strides, dense, sizeof dense);
+    assert_memory_equal(mock.loss.pair.grad_image.strides, dense, sizeof dense);
+    assert_true(mock.loss.pair.target.bytes && !mock.loss.pair.image.bytes);
+    assert_int_equal(mock.loss.pair.channels, 3);
+    assert_int_equal(mock.loss.pair.height, 4);
+    assert_int_equal(mock.loss.pair.width, 7);
 }
 
 static void other_gradients_go_on(void **state) {

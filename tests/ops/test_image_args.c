@@ -85,13 +85,13 @@ static void defaults_are_filled_in(void **state) {
     args.window = 0;
     expect_ok(forward());
     gsc__gaussian_window(11, 1.5, &standard);
-    assert_memory_equal(&ssim.window, &standard, sizeof standard);
-    assert_true(ssim.c1 == GSC_REAL(0.0001));
-    assert_true(ssim.c2 == GSC_REAL(0.0009));
-    assert_int_equal(ssim.batch, 2);
-    assert_int_equal(ssim.channels, 3);
-    assert_int_equal(ssim.height, 6);
-    assert_int_equal(ssim.width, 9);
+    assert_memory_equal(&ssim.pair.window, &standard, sizeof standard);
+    assert_true(ssim.pair.c1 == GSC_REAL(0.0001));
+    assert_true(ssim.pair.c2 == GSC_REAL(0.0009));
+    assert_int_equal(ssim.pair.batch, 2);
+    assert_int_equal(ssim.pair.channels, 3);
+    assert_int_equal(ssim.pair.height, 6);
+    assert_int_equal(ssim.pair.width, 9);
     expect_ok(check_loss());
     assert_true(out.grad_scale == 1);
     assert_true(out.l1_weight == 0 && out.l2_weight == 0 && out.ssim_weight == 0);
@@ -107,9 +107,9 @@ static void given_options_arrive(void **state) {
     args.flags = GSC_SSIM_VALID;
     expect_ok(forward());
     gsc__gaussian_window(5, 2.0, &wide);
-    assert_memory_equal(&ssim.window, &wide, sizeof wide);
-    assert_true(ssim.c1 == GSC_REAL(0.5) && ssim.c2 == GSC_REAL(0.25));
-    assert_int_equal(ssim.flags, GSC_SSIM_VALID);
+    assert_memory_equal(&ssim.pair.window, &wide, sizeof wide);
+    assert_true(ssim.pair.c1 == GSC_REAL(0.5) && ssim.pair.c2 == GSC_REAL(0.25));
+    assert_int_equal(ssim.pair.border, 2);
     loss_args.l1_weight = 0.5f;
     loss_args.l2_weight = -2.0f;
     loss_args.ssim_weight = 0.25f;
@@ -211,13 +211,13 @@ static void images_may_have_any_strides(void **state) {
     view_strides(&target);
     target.strides[0] = 0; /* one target for the whole batch */
     expect_ok(forward());
-    assert_ptr_equal(ssim.image.data, view_memory);
-    assert_ptr_equal(ssim.target.data, view_memory + 4096);
-    assert_int_equal(ssim.image.strides[1], 1);
-    assert_int_equal(ssim.image.strides[3], 3);
-    assert_int_equal(ssim.target.strides[0], 0);
-    assert_int_equal(ssim.target.strides[2], 9);
-    assert_false(ssim.image.bytes);
+    assert_ptr_equal(ssim.pair.image.data, view_memory);
+    assert_ptr_equal(ssim.pair.target.data, view_memory + 4096);
+    assert_int_equal(ssim.pair.image.strides[1], 1);
+    assert_int_equal(ssim.pair.image.strides[3], 3);
+    assert_int_equal(ssim.pair.target.strides[0], 0);
+    assert_int_equal(ssim.pair.target.strides[2], 9);
+    assert_false(ssim.pair.image.bytes);
 }
 
 static void forward_checks_its_tensors(void **state) {
@@ -269,7 +269,7 @@ static void backward_checks_its_tensors(void **state) {
     expect_ok(backward());
     assert_ptr_equal(ssim.grad_map.data, view_memory + 3 * 4096);
     assert_int_equal(ssim.grad_map.strides[3], 2);
-    assert_ptr_equal(ssim.grad_image.data, view_memory + 4 * 4096);
+    assert_ptr_equal(ssim.pair.grad_image.data, view_memory + 4 * 4096);
     assert_ptr_equal(ssim.grad_target.data, view_memory + 5 * 4096);
     assert_null(ssim.map);
     args.grad_mean = &grad_mean.tensor;
@@ -304,7 +304,7 @@ static void loss_checks_its_tensors(void **state) {
     expect_ok(check_loss());
     assert_non_null(out.loss);
     assert_non_null(out.parts);
-    assert_ptr_equal(out.grad_image.data, view_memory + 4 * 4096);
+    assert_ptr_equal(out.pair.grad_image.data, view_memory + 4 * 4096);
     assert_null(out.mask.data);
     VIEW(&parts, 4);
     expect_failure(check_loss(), GSC_ERROR_SHAPE, "f: parts is [4], expected [3]");
@@ -323,8 +323,8 @@ static void targets_may_be_bytes(void **state) {
     (void)state;
     view_dtype(&target, kDLUInt, 8);
     expect_ok(check_loss());
-    assert_true(out.target.bytes);
-    assert_false(out.image.bytes);
+    assert_true(out.pair.target.bytes);
+    assert_false(out.pair.image.bytes);
     view_dtype(&target, kDLBool, 8);
     expect_failure(check_loss(), GSC_ERROR_DTYPE,
                    GSC_REAL_BITS == 64 ? "f: target is bool, expected float64 or uint8"
