@@ -43,7 +43,7 @@ static gsc_status begin(step *s, const char *function, gsc_context *context,
     GSC__TRY(gsc__raster_info_args(&s->call.call, info, &s->info));
     GSC__TRY(gsc__raster_begin(&s->call, function, context, args, &s->info, stream));
     s->workspace = (gsc__workspace){.call = s->call.call};
-    return GSC_OK;
+    return gsc__raster_check_layout(&s->call, &s->info);
 }
 
 static gsc_status provide_scratch(step *s, size_t needed) {
@@ -85,7 +85,6 @@ gsc_status gsc_raster_blend(gsc_context *context, const gsc_raster_args *args,
     gsc__sizes sizes = {0};
     gsc__found found;
     GSC__TRY(begin(&s, "raster_blend", context, args, info, stream));
-    GSC__TRY(gsc__raster_check_layout(call, &s.info));
     GSC__TRY(gsc__raster_outputs_args(&call->call, &call->raster, outputs, true, &call->outputs));
     GSC__TRY(gsc__tensor_check(&call->call, &sizes, &bytes_needed, overflow, &found));
     const gsc__buffer_needs needs = {.state = call->sizes.state_bytes,
@@ -111,7 +110,6 @@ gsc_status gsc_raster_project_blend(gsc_context *context, const gsc_raster_args 
                          "%s: info->visible is 0, expected what raster_forecast says of the frame; "
                          "begin with raster_project if it says nothing",
                          function);
-    GSC__TRY(gsc__raster_check_layout(call, &s.info));
     GSC__TRY(gsc__raster_outputs_args(&call->call, &call->raster, outputs, true, &call->outputs));
     const gsc__buffer_needs needs = {.state = call->sizes.state_bytes,
                                      .scratch = call->sizes.forward_scratch_bytes,
@@ -135,7 +133,6 @@ gsc_status gsc_raster_backward(gsc_context *context, const gsc_raster_args *args
     gsc__raster_call *call = &s.call;
     gsc__raster_grads results;
     GSC__TRY(begin(&s, "raster_backward", context, args, info, stream));
-    GSC__TRY(gsc__raster_check_layout(call, &s.info));
     GSC__TRY(gsc__raster_grads_args(&call->call, &call->raster, grads, &results));
     const gsc__buffer_needs needs = {.state = call->sizes.state_bytes,
                                      .scratch = call->sizes.backward_scratch_bytes,

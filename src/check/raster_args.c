@@ -31,17 +31,19 @@ static gsc_status check_size(const gsc__call *call, const gsc_raster_args *args)
 }
 
 #define NUMBER(name, ...) GSC__NUMBER(gsc_raster_args, gsc__raster, name, __VA_ARGS__)
-static const gsc__number planes[] = {NUMBER(near_plane, 0.2, GSC__NOT_NEGATIVE),
-                                     NUMBER(far_plane, INFINITY, GSC__NOT_NEGATIVE)};
+#define LENS(name, ...) GSC__NUMBER(gsc_raster_args, gsc__camera_source, name, __VA_ARGS__)
+static const gsc__number planes[] = {LENS(near_plane, 0.2, GSC__NOT_NEGATIVE),
+                                     LENS(far_plane, INFINITY, GSC__NOT_NEGATIVE)};
+static const gsc__number blur = LENS(blur, 0.3, GSC__NEGATIVE_IS_ZERO);
 static const gsc__number numbers[] = {NUMBER(scale_modifier, 1.0, GSC__NOT_NEGATIVE),
-                                      NUMBER(tan_fovx, 0.0, 0),
-                                      NUMBER(tan_fovy, 0.0, 0),
                                       NUMBER(radius_clip, -1.0, GSC__NOT_NEGATIVE),
-                                      NUMBER(blur, 0.3, GSC__NEGATIVE_IS_ZERO),
                                       NUMBER(median_default, 0.0, 0)};
+static const gsc__number tangents[] = {
+    {.name = "tan_fovx", .from = offsetof(gsc_raster_args, tan_fovx)},
+    {.name = "tan_fovy", .from = offsetof(gsc_raster_args, tan_fovy), .to = sizeof(gsc_real)}};
 
 static gsc_status check_planes(const gsc__call *call, const gsc_raster_args *args,
-                               gsc__raster *out) {
+                               gsc__camera_source *out) {
     GSC__TRY(gsc__numbers_check(call, planes, GSC__COUNT(planes), args, out));
     if (out->far_plane > out->near_plane) return GSC_OK;
     return gsc__refuse(call, GSC_ERROR_INVALID_ARGUMENT,
@@ -51,13 +53,18 @@ static gsc_status check_planes(const gsc__call *call, const gsc_raster_args *arg
 
 static gsc_status check_scalars(const gsc__call *call, const gsc_raster_args *args,
                                 gsc__raster *out) {
+    gsc__camera_source *camera = &out->camera;
     GSC__TRY(gsc__check_flags(call, "flags", args->flags, KNOWN_FLAGS));
     GSC__TRY(check_size(call, args));
     GSC__TRY(gsc__numbers_check(call, numbers, GSC__COUNT(numbers), args, out));
-    GSC__TRY(check_planes(call, args, out));
+    GSC__TRY(gsc__numbers_check(call, tangents, GSC__COUNT(tangents), args, camera->tan_fov));
+    GSC__TRY(gsc__numbers_check(call, &blur, 1, args, camera));
+    GSC__TRY(check_planes(call, args, &out->camera));
     out->flags = args->flags;
-    out->width = args->width;
-    out->height = args->height;
+    out->width = camera->width = args->width;
+    out->height = camera->height = args->height;
+    camera->compat = (args->flags & GSC_RASTER_COMPAT_3DGS) != 0;
+    camera->antialias = (args->flags & GSC_RASTER_ANTIALIAS) != 0;
     if (!args->projection || (args->tan_fovx > 0.0f && args->tan_fovy > 0.0f)) return GSC_OK;
     return gsc__refuse(call, GSC_ERROR_INVALID_ARGUMENT,
                        "@tan_fovx and @tan_fovy are %g and %g, expected more than 0 with "
@@ -104,14 +111,15 @@ static const gsc__limit limits[] = {{'C', "cameras", 1, GSC__MAX_CAMERAS},
                                     {'N', "Gaussians", 0, GSC__MAX_GAUSSIANS},
                                     {0}};
 #define TENSOR(name, ...) GSC__FIELD(gsc_raster_args, gsc__raster, name, __VA_ARGS__)
+#define CAMERA(name, ...) GSC__FIELD(gsc_raster_args, gsc__camera_source, name, __VA_ARGS__)
 enum { MATRIX = GSC__HOST_TOO | GSC__STRIDED };
-static const gsc__field view = TENSOR(view, "(C)44", MATRIX | GSC__REQUIRED);
-static const gsc__field projection = TENSOR(projection, "(C)44", MATRIX);
+static const gsc__field view = CAMERA(view, "(C)44", MATRIX | GSC__REQUIRED);
+static const gsc__field projection = CAMERA(projection, "(C)44", MATRIX);
 /* Often a column of an inverse view, hence with any strides. */
-static const gsc__field position = TENSOR(position, "(C)3", MATRIX);
+static const gsc__field position = CAMERA(position, "(C)3", MATRIX);
+static const gsc__field intrinsics = CAMERA(intrinsics, "(C)4", GSC__HOST_TOO);
 static const gsc__field means = TENSOR(means, "N3", GSC__REQUIRED);
 static const gsc__field others[] = {
-    TENSOR(intrinsics, "(C)4", GSC__HOST_TOO),
     TENSOR(opacities, "N|N1", GSC__REQUIRED),
     TENSOR(scales, "N3"),
     TENSOR(rotations, "N4"),
@@ -151,10 +159,10 @@ static gsc_status check_position(const gsc__call *call, gsc__sizes *sizes, const
                                  gsc__raster *out) {
     gsc__found found;
     GSC__TRY(gsc__tensor_check(call, sizes, &position, given, &found));
-    out->position = found.data;
+    out->camera.position = found.data;
     if (!given) return GSC_OK;
     const int32_t last = given->ndim - 1;
-    out->position_step = found.strides[last];
+    out->camera.position_step = found.strides[last];
     out->position_stride = last > 0 ? found.strides[0] : 0;
     return GSC_OK;
 }
@@ -182,7 +190,8 @@ static gsc_status check_harmonics(const gsc__call *call, const gsc_raster_args *
 /* What gsc_mark_visible reads, too. */
 static gsc_status check_view(const gsc__call *call, gsc__sizes *sizes, const gsc_raster_args *args,
                              gsc__raster *out) {
-    GSC__TRY(check_matrices(call, sizes, &view, args, &out->view, &out->view_by_rows));
+    GSC__TRY(
+        check_matrices(call, sizes, &view, args, &out->camera.view, &out->camera.view_by_rows));
     GSC__TRY(gsc__fields_check(call, sizes, &means, 1, args, out));
     out->host_view = is_on_host(args->view);
     out->cameras = (int32_t)gsc__size(sizes, 'C');
@@ -207,8 +216,9 @@ gsc_status gsc__raster_args(const gsc__call *call, const gsc_raster_args *theirs
     GSC__TRY(check_scalars(call, &args, out));
     GSC__TRY(check_choices(call, &args));
     GSC__TRY(check_view(call, &sizes, &args, out));
-    GSC__TRY(check_matrices(call, &sizes, &projection, &args, &out->projection,
-                            &out->projection_by_rows));
+    GSC__TRY(check_matrices(call, &sizes, &projection, &args, &out->camera.projection,
+                            &out->camera.projection_by_rows));
+    GSC__TRY(gsc__fields_check(call, &sizes, &intrinsics, 1, &args, &out->camera));
     GSC__TRY(check_position(call, &sizes, args.position, out));
     if (!args.colors) gsc__size_set(&sizes, 'D', 3);
     gsc__size_set(&sizes, 'H', out->height);
@@ -237,7 +247,7 @@ gsc_status gsc__visible_args(const gsc__call *call, const gsc_raster_args *their
     memset(out, 0, sizeof *out);
     GSC__TRY(copy_args(call, theirs, &args));
     GSC__TRY(gsc__check_flags(call, "flags", args.flags, KNOWN_FLAGS));
-    GSC__TRY(check_planes(call, &args, out));
+    GSC__TRY(check_planes(call, &args, &out->camera));
     GSC__TRY(check_view(call, &sizes, &args, out));
     out->flags = args.flags;
     GSC__TRY(gsc__tensor_check(call, &sizes, &marks, visible, &found));

@@ -22,14 +22,14 @@ static const gsc__field output_fields[] = {
     WEIGHT(weight_distance, "(C)N", GSC__REAL),
 };
 
-#define IN(name, ...) GSC__FIELD(gsc_raster_grads, gsc__raster_grads, name, __VA_ARGS__)
+#define GRAD(name, ...) GSC__FIELD(gsc_raster_grads, gsc__raster_grads, name, __VA_ARGS__)
 /* Of an input that may be missing. */
-#define OF(name, ...) IN(name, __VA_ARGS__, 0, offsetof(gsc__raster, name))
+#define OF(name, ...) GRAD(name, __VA_ARGS__, 0, offsetof(gsc__raster, name))
 static const gsc__field grad_fields[] = {
-    IN(color, "(C)XYZ"),
-    IN(alpha, "(C)HW"),
-    IN(depth, "(C)HW"),
-    IN(inv_depth, "(C)HW"),
+    GRAD(color, "(C)XYZ"),
+    GRAD(alpha, "(C)HW"),
+    GRAD(depth, "(C)HW"),
+    GRAD(inv_depth, "(C)HW"),
     OF(means, "N3"),
     OF(opacities, "N|N1"),
     OF(scales, "N3"),
@@ -38,10 +38,10 @@ static const gsc__field grad_fields[] = {
     OF(colors, "(E)ND"),
     OF(sh, "NK3"),
     OF(sh_dc, "N13"),
-    IN(means2d, "(C)N2|(C)N3"),
-    IN(means2d_abs, "(C)N2|(C)N3"),
-    OF(view, "(C)44"),
-    OF(position, "(C)3"),
+    GRAD(means2d, "(C)N2|(C)N3"),
+    GRAD(means2d_abs, "(C)N2|(C)N3"),
+    GRAD(view, "(C)44"),
+    GRAD(position, "(C)3", 0, offsetof(gsc__raster, camera.position)),
     OF(background, "(B)D"),
 };
 enum { FIRST_PARAMETER = 4 };

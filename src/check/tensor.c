@@ -188,65 +188,41 @@ int64_t gsc__elements(const DLTensor *tensor) {
     return count;
 }
 
-/* Row-major strides; saturated where they overflow, which check_extent then refuses. */
-static void dense_strides(const DLTensor *tensor, int64_t strides[GSC__MAX_DIMS]) {
-    int64_t stride = 1;
-    for (int32_t i = tensor->ndim - 1; i >= 0; --i) {
-        strides[i] = stride;
-        stride = stride > INT64_MAX / tensor->shape[i] ? INT64_MAX : stride * tensor->shape[i];
-    }
-}
-
-static gsc_status check_dense(const gsc__call *call, const char *name, const DLTensor *tensor,
-                              const int64_t *dense) {
-    if (!tensor->strides) return GSC_OK;
-    for (int32_t i = 0; i < tensor->ndim; ++i) {
-        if (tensor->shape[i] == 1 || tensor->strides[i] == dense[i]) continue;
-        return gsc__refuse(call, GSC_ERROR_LAYOUT,
-                           "@%s has stride %lld in dimension %d, expected %lld (dense row-major)",
-                           name, (long long)tensor->strides[i], i, (long long)dense[i]);
-    }
-    return GSC_OK;
-}
-
-static gsc_status check_no_overlap(const gsc__call *call, const char *name, const DLTensor *tensor,
-                                   const int64_t *strides) {
-    for (int32_t i = 0; i < tensor->ndim; ++i) {
-        if (tensor->shape[i] == 1 || strides[i] != 0) continue;
-        return gsc__refuse(call, GSC_ERROR_LAYOUT,
-                           "@%s has stride 0 in dimension %d of size %lld, expected an output "
-                           "of separate elements",
-                           name, i, (long long)tensor->shape[i]);
+/* Strides of dimensions of size 1 mean nothing; some producers leave anything there.  Dense ones are
+ * saturated where they overflow, which check_extent then refuses. */
+static gsc_status read_strides(const gsc__call *call, const gsc__field *field,
+                               const DLTensor *given, int64_t *strides) {
+    int64_t dense = 1;
+    for (int32_t i = given->ndim - 1; i >= 0; --i) {
+        const int64_t size = given->shape[i];
+        strides[i] = size == 1 ? 0 : given->strides ? given->strides[i] : dense;
+        if (size > 1 && strides[i] != dense && !(field->kind & GSC__STRIDED)) {
+            return gsc__refuse(
+                call, GSC_ERROR_LAYOUT,
+                "@%s has stride %lld in dimension %d, expected %lld (dense row-major)", field->name,
+                (long long)strides[i], i, (long long)dense);
+        }
+        if (size > 1 && strides[i] == 0 && field->kind & GSC__SEPARATE) {
+            return gsc__refuse(call, GSC_ERROR_LAYOUT,
+                               "@%s has stride 0 in dimension %d of size %lld, expected an output "
+                               "of separate elements",
+                               field->name, i, (long long)size);
+        }
+        dense = dense > INT64_MAX / size ? INT64_MAX : dense * size;
     }
     return GSC_OK;
 }
 
-/* Strides of dimensions of size 1, and all strides of a tensor without elements, mean
- * nothing; some producers leave anything there. */
 static gsc_status check_memory(const gsc__call *call, const gsc__field *field,
                                const DLTensor *given, gsc__found *found) {
-    int64_t *strides = found->strides;
     if (gsc__elements(given) == 0) {
-        memset(strides, 0, sizeof found->strides);
+        memset(found->strides, 0, sizeof found->strides);
         found->data = given->data ? given->data : (void *)(uintptr_t)empty_data;
         return GSC_OK;
     }
-    dense_strides(given, strides);
-    if (!(field->kind & GSC__STRIDED)) {
-        GSC__TRY(check_dense(call, field->name, given, strides));
-    } else {
-        for (int32_t i = 0; i < given->ndim; ++i) {
-            if (given->shape[i] == 1) {
-                strides[i] = 0;
-            } else if (given->strides) {
-                strides[i] = given->strides[i];
-            }
-        }
-    }
-    GSC__TRY(check_extent(call, field->name, given, strides));
-    GSC__TRY(first_element(call, field->name, given, &found->data));
-    return field->kind & GSC__SEPARATE ? check_no_overlap(call, field->name, given, strides)
-                                       : GSC_OK;
+    GSC__TRY(read_strides(call, field, given, found->strides));
+    GSC__TRY(check_extent(call, field->name, given, found->strides));
+    return first_element(call, field->name, given, &found->data);
 }
 
 /* -------------------------------------------------------------------- fields */

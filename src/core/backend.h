@@ -8,6 +8,7 @@
 #include "call.h"
 #include "limits.h"
 #include "math/adam_math.h"
+#include "math/camera_math.h"
 
 #include <stdbool.h>
 
@@ -15,23 +16,16 @@
 typedef struct gsc__raster {
     uint32_t flags; /* GSC_RASTER_* */
     int32_t width, height, channels, sh_degree;
-    int32_t cameras;   /* C */
-    int64_t gaussians; /* N */
-    gsc_real scale_modifier, tan_fovx, tan_fovy;
-    gsc_real near_plane, far_plane; /* far: INFINITY for none */
-    gsc_real radius_clip;           /* negative for none */
-    gsc_real blur;                  /* 0 for none */
+    int32_t cameras;           /* C */
+    int64_t gaussians;         /* N */
+    gsc__camera_source camera; /* the first one's tensors, [C, ..], and what all have in common */
+    gsc_real scale_modifier;
+    gsc_real radius_clip; /* negative for none */
     gsc_real median_default;
     int64_t background_stride;  /* elements from camera to camera: 0 or channels */
     int64_t colors_stride;      /* 0 or N * channels */
     int64_t position_stride;    /* elements from camera to camera */
-    int64_t position_step;      /* and from coordinate to coordinate */
     int64_t sh_coefficients;    /* rows of sh per Gaussian: K, or K - 1 with sh_dc */
-    const gsc_real *view;       /* [C, 16] */
-    const gsc_real *projection; /* [C, 16] */
-    bool view_by_rows, projection_by_rows;
-    const gsc_real *intrinsics; /* [C, 4] */
-    const gsc_real *position;   /* [C, 3] */
     const gsc_real *background; /* [1 or C, channels] */
     /* Whether they are in host memory, which a CUDA context then reads during the call. */
     bool host_view, host_projection, host_intrinsics, host_position, host_background;

@@ -53,13 +53,19 @@ static size_t read_size(const void *theirs) {
     return size;
 }
 
-gsc_status gsc__args_copy(const gsc__call *call, const char *what, void *ours, size_t ours_size,
-                          const void *theirs, size_t minimum) {
+gsc_status gsc__args_check_result(const gsc__call *call, const char *what, const void *theirs,
+                                  size_t minimum) {
     char name[NAME_SIZE];
     if (!theirs) {
         return gsc__refuse(call, GSC_ERROR_INVALID_ARGUMENT, "%s is NULL",
                            name_of(call, what, name));
     }
+    return check_size(call, what, read_size(theirs), minimum);
+}
+
+gsc_status gsc__args_copy(const gsc__call *call, const char *what, void *ours, size_t ours_size,
+                          const void *theirs, size_t minimum) {
+    GSC__TRY(gsc__args_check_result(call, what, theirs, minimum));
     return gsc__args_copy_sized(call, what, ours, ours_size, theirs, read_size(theirs), minimum);
 }
 
@@ -88,16 +94,6 @@ void gsc__args_return(void *theirs, const void *ours, size_t ours_size) {
     size_t known = size < ours_size ? size : ours_size;
     memcpy((char *)theirs + sizeof size, (const char *)ours + sizeof size, known - sizeof size);
     memset((char *)theirs + known, 0, size - known);
-}
-
-gsc_status gsc__args_check_result(const gsc__call *call, const char *what, const void *theirs,
-                                  size_t minimum) {
-    char name[NAME_SIZE];
-    if (!theirs) {
-        return gsc__refuse(call, GSC_ERROR_INVALID_ARGUMENT, "%s is NULL",
-                           name_of(call, what, name));
-    }
-    return check_size(call, what, read_size(theirs), minimum);
 }
 
 gsc_status gsc__check_flags(const gsc__call *call, const char *what, uint32_t flags,

@@ -288,7 +288,7 @@ static void add_camera(const project_backward_task *task, int64_t chunks) {
         for (int i = 0; i < 3; ++i)
             task->grads->position[3 * task->frame->camera + i] += (gsc_real)sum.position[i];
     if (!task->grads->view) return;
-    for (int i = 0; i < 3 && !raster->position; ++i)
+    for (int i = 0; i < 3 && !raster->camera.position; ++i)
         for (int k = 0; k < 3; ++k) {
             sum.view[i][k] -= (double)task->camera.translation[i] * sum.position[k];
             sum.view[i][3] -= (double)task->camera.rotation[i][k] * sum.position[k];

@@ -97,23 +97,11 @@ gsc_status gsc__frame_check(const gsc__frame *frame, bool blended, const char *f
 /* ------------------------------------------------------------------ cameras */
 
 static gsc__camera_source source_of(const gsc__raster *raster, int64_t index) {
-    gsc__camera_source source = {
-        .view = raster->view + 16 * index,
-        .projection = raster->projection ? raster->projection + 16 * index : NULL,
-        .intrinsics = raster->intrinsics ? raster->intrinsics + 4 * index : NULL,
-        .position = raster->position ? raster->position + raster->position_stride * index : NULL,
-        .position_step = raster->position_step,
-        .tan_fov = {raster->tan_fovx, raster->tan_fovy},
-        .near_plane = raster->near_plane,
-        .far_plane = raster->far_plane,
-        .blur = raster->blur,
-        .width = raster->width,
-        .height = raster->height,
-        .view_by_rows = raster->view_by_rows,
-        .projection_by_rows = raster->projection_by_rows,
-        .compat = (raster->flags & GSC_RASTER_COMPAT_3DGS) != 0,
-        .antialias = (raster->flags & GSC_RASTER_ANTIALIAS) != 0,
-    };
+    gsc__camera_source source = raster->camera;
+    source.view += 16 * index;
+    if (source.projection) source.projection += 16 * index;
+    if (source.intrinsics) source.intrinsics += 4 * index;
+    if (source.position) source.position += raster->position_stride * index;
     return source;
 }
 

@@ -249,7 +249,7 @@ static gsc_status camera_grad(const gsc__gpu_pass *pass, const gsc__gpu_sums *su
         .shares = sums->shares,
         .blocks = gsc__gpu_blocks(raster->gaussians, GSC__CHUNK),
         .row_major = (raster->flags & GSC_RASTER_VIEW_ROW_MAJOR) != 0,
-        .own_position = raster->position != NULL,
+        .own_position = raster->camera.position != NULL,
         .grad_view = grads->view ? grads->view + 16 * (int64_t)pass->camera : NULL,
         .grad_position = grads->position ? grads->position + 3 * (int64_t)pass->camera : NULL};
     if (!grads->view && !grads->position) return GSC_OK;

@@ -179,41 +179,28 @@ void gsc__gpu_camera_source_of(const gsc__raster *raster, int32_t camera,
                                gsc__gpu_camera_source *out) {
     memset(out, 0, sizeof *out);
     gsc__camera_source *source = &out->source;
-    source->tan_fov[0] = raster->tan_fovx;
-    source->tan_fov[1] = raster->tan_fovy;
-    source->near_plane = raster->near_plane;
-    source->far_plane = raster->far_plane;
-    source->blur = raster->blur;
-    source->width = raster->width;
-    source->height = raster->height;
-    source->view_by_rows = raster->view_by_rows;
-    source->projection_by_rows = raster->projection_by_rows;
-    source->compat = (raster->flags & GSC_RASTER_COMPAT_3DGS) != 0;
-    source->antialias = (raster->flags & GSC_RASTER_ANTIALIAS) != 0;
+    *source = raster->camera;
     const struct {
-        const float *tensor;
         bool host;
         int64_t size, stride, step;
-        const float **device;
+        const float **tensor;
         float *values;
         bool *by_value;
-    } parts[] = {
-        {raster->view, raster->host_view, 16, 16, 1, &source->view, out->view, &out->host_view},
-        {raster->projection, raster->host_projection, 16, 16, 1, &source->projection,
-         out->projection, &out->host_projection},
-        {raster->intrinsics, raster->host_intrinsics, 4, 4, 1, &source->intrinsics, out->intrinsics,
-         &out->host_intrinsics},
-        {raster->position, raster->host_position, 3, raster->position_stride, raster->position_step,
-         &source->position, out->position, &out->host_position}};
-    source->position_step = raster->host_position ? 1 : raster->position_step;
+    } parts[] = {{raster->host_view, 16, 16, 1, &source->view, out->view, &out->host_view},
+                 {raster->host_projection, 16, 16, 1, &source->projection, out->projection,
+                  &out->host_projection},
+                 {raster->host_intrinsics, 4, 4, 1, &source->intrinsics, out->intrinsics,
+                  &out->host_intrinsics},
+                 {raster->host_position, 3, raster->position_stride, source->position_step,
+                  &source->position, out->position, &out->host_position}};
+    if (raster->host_position) source->position_step = 1;
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; ++i) {
-        if (!parts[i].tensor) continue;
-        const float *from = parts[i].tensor + parts[i].stride * camera;
+        if (!*parts[i].tensor) continue;
+        *parts[i].tensor += parts[i].stride * camera;
         *parts[i].by_value = parts[i].host;
-        if (!parts[i].host) {
-            *parts[i].device = from;
-            continue;
-        }
-        for (int64_t k = 0; k < parts[i].size; ++k) parts[i].values[k] = from[k * parts[i].step];
+        if (!parts[i].host) continue;
+        for (int64_t k = 0; k < parts[i].size; ++k)
+            parts[i].values[k] = (*parts[i].tensor)[k * parts[i].step];
+        *parts[i].tensor = NULL;
     }
 }

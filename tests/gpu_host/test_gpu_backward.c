@@ -30,7 +30,7 @@ static int open_context(void **state) {
                            .gaussians = N,
                            .scale_modifier = 1,
                            .sh_coefficients = 4,
-                           .view = upstream,
+                           .camera = {.view = upstream},
                            .means = upstream,
                            .opacities = upstream,
                            .scales = upstream,

@@ -16,15 +16,15 @@ static void valid_arguments_arrive(void **state) {
     assert_int_equal(out.height, HEIGHT);
     assert_int_equal(out.background_stride, 3);
     assert_int_equal(out.colors_stride, GAUSSIANS * 3);
-    assert_ptr_equal(out.view, view_memory);
-    assert_ptr_equal(out.intrinsics, view_memory);
-    assert_ptr_equal(out.position, view_memory);
+    assert_ptr_equal(out.camera.view, view_memory);
+    assert_ptr_equal(out.camera.intrinsics, view_memory);
+    assert_ptr_equal(out.camera.position, view_memory);
     assert_ptr_equal(out.pixel_weights, view_memory);
     assert_ptr_equal(out.means, view_memory);
     assert_ptr_equal(out.opacities, view_memory);
     assert_ptr_equal(out.scales, view_memory);
     assert_ptr_equal(out.rotations, view_memory);
-    assert_null(out.projection);
+    assert_null(out.camera.projection);
     assert_null(out.covariances);
     assert_null(out.sh);
     assert_null(out.sh_dc);
@@ -32,14 +32,20 @@ static void valid_arguments_arrive(void **state) {
 
 static void each_tensor_arrives_in_its_own_place(void **state) {
     (void)state;
-    static const size_t places[FIELDS] = {
-        offsetof(gsc__raster, view),        offsetof(gsc__raster, projection),
-        offsetof(gsc__raster, intrinsics),  offsetof(gsc__raster, position),
-        offsetof(gsc__raster, background),  offsetof(gsc__raster, pixel_weights),
-        offsetof(gsc__raster, means),       offsetof(gsc__raster, opacities),
-        offsetof(gsc__raster, scales),      offsetof(gsc__raster, rotations),
-        offsetof(gsc__raster, covariances), offsetof(gsc__raster, colors),
-        offsetof(gsc__raster, sh),          offsetof(gsc__raster, sh_dc)};
+    static const size_t places[FIELDS] = {offsetof(gsc__raster, camera.view),
+                                          offsetof(gsc__raster, camera.projection),
+                                          offsetof(gsc__raster, camera.intrinsics),
+                                          offsetof(gsc__raster, camera.position),
+                                          offsetof(gsc__raster, background),
+                                          offsetof(gsc__raster, pixel_weights),
+                                          offsetof(gsc__raster, means),
+                                          offsetof(gsc__raster, opacities),
+                                          offsetof(gsc__raster, scales),
+                                          offsetof(gsc__raster, rotations),
+                                          offsetof(gsc__raster, covariances),
+                                          offsetof(gsc__raster, colors),
+                                          offsetof(gsc__raster, sh),
+                                          offsetof(gsc__raster, sh_dc)};
     for (int field = 0; field < FIELDS; ++field) {
         reset(NULL);
         switch_to(field);
@@ -61,10 +67,10 @@ static void defaults_are_filled_in(void **state) {
     (void)state;
     expect_ok(check());
     assert_true(out.scale_modifier == 1);
-    assert_true(out.near_plane == GSC_REAL(0.2));
-    assert_true(isinf(out.far_plane) && out.far_plane > 0);
+    assert_true(out.camera.near_plane == GSC_REAL(0.2));
+    assert_true(isinf(out.camera.far_plane) && out.camera.far_plane > 0);
     assert_true(out.radius_clip < 0);
-    assert_true(out.blur == GSC_REAL(0.3));
+    assert_true(out.camera.blur == GSC_REAL(0.3));
     assert_true(out.median_default == 0);
 }
 
@@ -82,12 +88,12 @@ static void given_scalars_arrive(void **state) {
     expect_ok(check());
     assert_int_equal(out.flags, args.flags);
     assert_true(out.scale_modifier == GSC_REAL(0.5));
-    assert_true(out.tan_fovx == GSC_REAL(0.25));
-    assert_true(out.tan_fovy == GSC_REAL(0.125));
-    assert_true(out.near_plane == 2);
-    assert_true(out.far_plane == 8);
+    assert_true(out.camera.tan_fov[0] == GSC_REAL(0.25));
+    assert_true(out.camera.tan_fov[1] == GSC_REAL(0.125));
+    assert_true(out.camera.near_plane == 2);
+    assert_true(out.camera.far_plane == 8);
     assert_true(out.radius_clip == GSC_REAL(1.5));
-    assert_true(out.blur == 0);
+    assert_true(out.camera.blur == 0);
     assert_true(out.median_default == -4);
 }
 
@@ -313,8 +319,8 @@ static void visible_reads_view_means_and_planes_only(void **state) {
     assert_ptr_equal(visible, view_memory);
     assert_int_equal(out.cameras, CAMERAS);
     assert_int_equal(out.gaussians, GAUSSIANS);
-    assert_true(out.near_plane == GSC_REAL(0.5));
-    assert_true(isinf(out.far_plane));
+    assert_true(out.camera.near_plane == GSC_REAL(0.5));
+    assert_true(isinf(out.camera.far_plane));
     view_dtype(&result, kDLUInt, 8);
     expect_ok(gsc__visible_args(&cpu, &args, &result.tensor, &out, &visible));
     view_dtype(&result, kDLInt, 8);

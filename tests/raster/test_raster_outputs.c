@@ -77,8 +77,7 @@ static int reset(void **state) {
                            .gaussians = 5,
                            .background_stride = 3,
                            .sh_coefficients = 15,
-                           .view = some,
-                           .position = some,
+                           .camera = {.view = some, .position = some},
                            .background = some,
                            .pixel_weights = some,
                            .means = some,
@@ -242,10 +241,14 @@ static void gradients_of_missing_inputs(void **state) {
         int grad;
         size_t input;
     } cases[] = {
-        {6, offsetof(gsc__raster, scales)},      {7, offsetof(gsc__raster, rotations)},
-        {8, offsetof(gsc__raster, covariances)}, {9, offsetof(gsc__raster, colors)},
-        {10, offsetof(gsc__raster, sh)},         {11, offsetof(gsc__raster, sh_dc)},
-        {15, offsetof(gsc__raster, position)},   {16, offsetof(gsc__raster, background)},
+        {6, offsetof(gsc__raster, scales)},
+        {7, offsetof(gsc__raster, rotations)},
+        {8, offsetof(gsc__raster, covariances)},
+        {9, offsetof(gsc__raster, colors)},
+        {10, offsetof(gsc__raster, sh)},
+        {11, offsetof(gsc__raster, sh_dc)},
+        {15, offsetof(gsc__raster, camera.position)},
+        {16, offsetof(gsc__raster, background)},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
         const field *f = &grads[cases[i].grad];

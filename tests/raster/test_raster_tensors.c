@@ -65,14 +65,14 @@ static void positions_may_have_any_strides(void **state) {
     (void)state;
     expect_ok(check());
     assert_int_equal(out.position_stride, 3);
-    assert_int_equal(out.position_step, 1);
+    assert_int_equal(out.camera.position_step, 1);
     view_strides(&views[POSITION]);
     views[POSITION].strides[0] = 16;
     views[POSITION].strides[1] = 4;
     expect_ok(check());
     assert_int_equal(out.position_stride, 16);
-    assert_int_equal(out.position_step, 4);
-    assert_ptr_equal(out.position, views[POSITION].tensor.data);
+    assert_int_equal(out.camera.position_step, 4);
+    assert_ptr_equal(out.camera.position, views[POSITION].tensor.data);
 }
 
 static void matrices_may_be_transposed(void **state) {
@@ -82,16 +82,16 @@ static void matrices_may_be_transposed(void **state) {
         switch_to(PROJECTION);
         args.flags = by_rows ? GSC_RASTER_VIEW_ROW_MAJOR : 0;
         expect_ok(check());
-        assert_int_equal(out.view_by_rows, by_rows);
-        assert_int_equal(out.projection_by_rows, by_rows);
+        assert_int_equal(out.camera.view_by_rows, by_rows);
+        assert_int_equal(out.camera.projection_by_rows, by_rows);
         transpose(PROJECTION);
         expect_ok(check());
-        assert_int_equal(out.view_by_rows, by_rows);
-        assert_int_equal(out.projection_by_rows, !by_rows);
+        assert_int_equal(out.camera.view_by_rows, by_rows);
+        assert_int_equal(out.camera.projection_by_rows, !by_rows);
         transpose(VIEW_);
         expect_ok(check());
-        assert_int_equal(out.view_by_rows, !by_rows);
-        assert_ptr_equal(out.view, views[VIEW_].tensor.data);
+        assert_int_equal(out.camera.view_by_rows, !by_rows);
+        assert_ptr_equal(out.camera.view, views[VIEW_].tensor.data);
     }
     views[VIEW_].strides[0] = 32;
     expect(GSC_ERROR_LAYOUT, "rasterize: view has strides [32, 1, 4], expected dense "
@@ -102,7 +102,7 @@ static void matrices_may_be_transposed(void **state) {
     drop(WEIGHTS);
     views[COLORS].shape[0] = 1;
     expect_ok(check());
-    assert_false(out.view_by_rows);
+    assert_false(out.camera.view_by_rows);
 }
 
 /* Every dimension of every tensor that the arguments fix. */
