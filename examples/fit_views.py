@@ -10,19 +10,18 @@ below: activations and their chain rule, rasterizer, image loss, Adam.
 """
 
 import argparse
+import dataclasses
 import pathlib
 import sys
 
 import numpy as np
 
 try:
-    import gsplat_c
+    import gsplat_c.io
 except ModuleNotFoundError:  # run from a checkout
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "bindings/python"))
-    import gsplat_c
-import pictures
-import splat_file
-from progress import Progress
+    import gsplat_c.io
+from report import Progress, side_by_side, write_curves
 
 SH0 = 0.28209479177387814  # the constant spherical harmonic
 
@@ -108,18 +107,18 @@ def extent(means):
 
 
 def look_at(eye, target):
-    """World to camera, column-major; the world's y points down as the camera's does."""
+    """[4, 4] world to camera, row-major; the world's y points down as the camera's does."""
     forward = (target - eye) / np.linalg.norm(target - eye)
     right = np.cross([0, 1, 0], forward)
     right /= np.linalg.norm(right)
     view = np.eye(4)
     view[:3, :3] = right, np.cross(forward, right), forward
     view[:3, 3] = -view[:3, :3] @ eye
-    return np.ascontiguousarray(view.T, np.float32)
+    return view
 
 
-def orbit(means, count, width, height):
-    """Cameras around the scene at two heights: keyword arguments of the rasterizer."""
+def orbit(means, count, width, height, **more):
+    """Cameras around the scene at two heights: keyword arguments of the rasterizer, with more."""
     center, radius = extent(means)
     focal = 0.9 * min(width, height)
     cameras = []
@@ -128,9 +127,9 @@ def orbit(means, count, width, height):
         away = np.array([np.sin(angle), -lift, -np.cos(angle)])
         eye = center + 2.8 * radius * away / np.linalg.norm(away)
         cameras.append({
-            "view": look_at(eye, center), "width": width, "height": height,
+            "view": look_at(eye, center).astype(np.float32), "view_row_major": True,
             "intrinsics": np.float32([focal, focal, width / 2, height / 2]),
-            "near_plane": 0.01 * radius,
+            "width": width, "height": height, "near_plane": 0.01 * radius, **more,
         })
     return cameras
 
@@ -225,7 +224,7 @@ def read_options(argv):
         description=__doc__.split("\n\n")[0],
         formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument("scene", nargs="?", type=pathlib.Path,
-                        help="binary 3DGS PLY file; without one a procedural scene is made")
+                        help="3DGS PLY file; without one a procedural scene is made")
     parser.add_argument("--from-points", action="store_true",
                         help="start from grey points with sizes from their neighbours' distances")
     parser.add_argument("--gaussians", type=int, metavar="N",
@@ -252,10 +251,13 @@ def main(argv=None):
     options = read_options(argv)
     random = np.random.default_rng(options.seed)
     if options.scene:
-        scene = splat_file.read(options.scene)
+        loaded, origin = gsplat_c.io.load_ply(options.scene, drop_invalid=True).centered()
     else:
-        scene = procedural_scene(options.gaussians or 6000, random)
-    cameras = orbit(scene["means"], options.views, options.width, options.height)
+        loaded = gsplat_c.io.Scene(**procedural_scene(options.gaussians or 6000, random))
+        origin = np.zeros(3)
+    scene = {name: getattr(loaded, name) for name in RATES}
+    cameras = orbit(loaded.means, options.views, options.width, options.height,
+                    antialias=loaded.antialiased, blur=loaded.blur)
     targets = [render(scene, camera) for camera in cameras]
 
     if options.from_points:
@@ -272,10 +274,11 @@ def main(argv=None):
 
     options.out.mkdir(parents=True, exist_ok=True)
     for i in shown:
-        picture = pictures.side_by_side(targets[i], before[i], render(parameters, cameras[i]))
-        pictures.write_png(options.out / f"view_{i:02}.png", picture)
-    pictures.write_curves(options.out, ("step", "loss", "PSNR (dB)"), curve)
-    splat_file.write(options.out / "result.ply", parameters)
+        picture = side_by_side(targets[i], before[i], render(parameters, cameras[i]))
+        gsplat_c.io.save_image(options.out / f"view_{i:02}.png", picture)
+    write_curves(options.out, ("step", "loss", "PSNR (dB)"), curve)
+    result = dataclasses.replace(loaded, **parameters)
+    gsplat_c.io.save_ply(options.out / "result.ply", result.moved(origin))
     last = psnr(parameters, cameras, targets)
     print(f"PSNR {first:.2f} dB -> {last:.2f} dB; target | start | result in "
           f"{options.out}/view_*.png, curves and result.ply beside them")

@@ -11,22 +11,19 @@ images.  OUT/images and OUT/sparse/0 are what train_colmap.py reads.
 """
 
 import argparse
+import dataclasses
 import pathlib
 import sys
 
 import numpy as np
 
 try:
-    import gsplat_c
+    import gsplat_c.io
 except ModuleNotFoundError:  # run from a checkout
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "bindings/python"))
-    import gsplat_c
-import camera_file
-import colmap
+    import gsplat_c.io
 import fit_views
-import pictures
-import splat_file
-from progress import Progress
+from report import Progress
 
 MATCHING_ERROR = 0.5  # of the sparse points, pixels
 DEPTH_TOLERANCE = 0.03  # how far from the visible surface a point that is seen may be
@@ -45,10 +42,9 @@ def band(count, target, distance, lowest, highest, width, height, focal):
         cosine = np.sqrt(1 - sine * sine)
         eye = target + distance * np.array([cosine * np.sin(azimuth), -sine,
                                             cosine * np.cos(azimuth)])
-        view = fit_views.look_at(eye, target).T.astype(np.float64)
-        cameras.append(camera_file.Camera(f"{index:05}.png", width, height,
+        cameras.append(gsplat_c.io.Camera(f"{index:05}.png", width, height,
                                           (focal, focal, width / 2, height / 2),
-                                          view[:3, :3], view[:3, 3]))
+                                          fit_views.look_at(eye, target)))
     return cameras
 
 
@@ -75,14 +71,14 @@ def around_scene(count, means, width, height):
 
 def place_cameras(options, scene):
     """The cameras selected by the options."""
-    given = camera_file.read(options.cameras) if options.cameras else []
+    given = gsplat_c.io.load_cameras(options.cameras) if options.cameras else []
     if given and options.views:
         cameras = around_cameras(options.views, given)
     elif given:
-        cameras = [camera._replace(name=pathlib.Path(camera.name).stem + ".png")
+        cameras = [dataclasses.replace(camera, name=pathlib.Path(camera.name).stem + ".png")
                    for camera in given]
     else:
-        cameras = around_scene(options.views or 48, scene["means"], *(options.size or (640, 480)))
+        cameras = around_scene(options.views or 48, scene.means, *(options.size or (640, 480)))
     if options.size:
         cameras = [fitted(camera, *options.size) for camera in cameras]
     return [zoomed(camera, options.zoom) for camera in cameras]
@@ -91,22 +87,22 @@ def place_cameras(options, scene):
 def fitted(camera, width, height):
     """The same camera with another image size: square pixels, and everything stays in the image."""
     scale = min(width / camera.width, height / camera.height)
-    fx, fy, _, _ = camera.intrinsics
-    return camera._replace(width=width, height=height,
-                           intrinsics=(fx * scale, fy * scale, width / 2, height / 2))
+    fx, fy, cx, cy = camera.intrinsics
+    center = (width + (2 * cx - camera.width) * scale, height + (2 * cy - camera.height) * scale)
+    return dataclasses.replace(camera, width=width, height=height, intrinsics=(
+        fx * scale, fy * scale, center[0] / 2, center[1] / 2))
 
 
 def zoomed(camera, factor):
     fx, fy, cx, cy = camera.intrinsics
-    return camera._replace(intrinsics=(fx * factor, fy * factor, cx, cy))
+    return dataclasses.replace(camera, intrinsics=(fx * factor, fy * factor, cx, cy))
 
 
 def photograph(scene, camera):
     """(image [3, H, W], depth [H, W]) as the camera sees the scene."""
     result = gsplat_c.rasterize(
-        **fit_views.activate(scene), view=camera.view, view_row_major=True,
-        intrinsics=list(camera.intrinsics), width=camera.width, height=camera.height,
-        near_plane=0.01 * fit_views.extent(scene["means"])[1], outputs=("color", "median_depth"))
+        **scene.arguments(camera), near_plane=0.01 * fit_views.extent(scene.means)[1],
+        outputs=("color", "median_depth"))
     return result.color, result.median_depth
 
 
@@ -126,7 +122,7 @@ def seen_in(points, camera, image, depth):
 
 
 def reconstruct(points, cameras, sightings, limit, random):
-    """(Model, Observations) from what seen_in() found for each camera."""
+    """(Reconstruction, Observations) from what seen_in() found for each camera."""
     image = np.repeat(np.arange(len(cameras)), [len(found[0]) for found in sightings])
     point, pixel, color, z = (np.concatenate(parts) for parts in zip(*sightings))
     times = np.bincount(point, minlength=len(points))
@@ -143,16 +139,17 @@ def reconstruct(points, cameras, sightings, limit, random):
     number = np.full(len(points), -1)
     number[chosen] = np.arange(len(chosen))
     kept = number[point] >= 0
-    model = colmap.Model(cameras, moved, np.round(colors * 255).astype(np.uint8))
-    return model, colmap.Observations(image[kept], number[point[kept]], pixel[kept])
+    model = gsplat_c.io.Reconstruction(cameras, moved, np.round(colors * 255).astype(np.uint8))
+    return model, gsplat_c.io.Observations(image[kept], number[point[kept]], pixel[kept])
 
 
 def read_options(argv):
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("out", type=pathlib.Path, help="folder of the data set")
     parser.add_argument("--scene", type=pathlib.Path,
-                        help="binary 3DGS PLY file; without one a procedural scene is made")
-    parser.add_argument("--cameras", type=pathlib.Path, help="cameras.json that belongs to it")
+                        help="3DGS PLY file; without one a procedural scene is made")
+    parser.add_argument("--cameras", type=pathlib.Path,
+                        help="cameras.json, transforms.json or COLMAP folder that belongs to it")
     parser.add_argument("--views", type=int, metavar="N",
                         help="images, from around the scene (default: one for each camera of "
                              "--cameras, else 48)")
@@ -180,27 +177,28 @@ def read_options(argv):
 
 
 def main(argv=None):
-    """Returns the Model it wrote."""
+    """Returns the Reconstruction that it wrote."""
     options = read_options(argv)
     random = np.random.default_rng(options.seed)
     if options.scene:
-        scene = splat_file.read(options.scene)
+        scene = gsplat_c.io.load_ply(options.scene, drop_invalid=True)
     else:
-        scene = fit_views.procedural_scene(options.gaussians, random)
+        scene = gsplat_c.io.Scene(**fit_views.procedural_scene(options.gaussians, random))
     cameras = place_cameras(options, scene)
     # The centre of a faint Gaussian is not visible.
-    points = scene["means"][scene["logits"] > 0].astype(np.float64)
+    points = scene.means[scene.logits > 0].astype(np.float64)
 
     (options.out / "images").mkdir(parents=True, exist_ok=True)
     progress, sightings = Progress(len(cameras)), []
     for index, camera in enumerate(cameras):
         image, depth = photograph(scene, camera)
-        pictures.write_png(options.out / "images" / camera.name, image, level=4)
+        gsplat_c.io.save_image(options.out / "images" / camera.name, image)
         sightings.append(seen_in(points, camera, image, depth))
         progress.show(index + 1, f"{len(sightings[-1][0])} points in view")
 
     model, seen = reconstruct(points, cameras, sightings, options.points, random)
-    colmap.write(options.out / "sparse" / "0", model, seen, MATCHING_ERROR, not options.text)
+    gsplat_c.io.save_colmap(options.out / "sparse" / "0", model, seen, error=MATCHING_ERROR,
+                            text=options.text)
     print(f"{len(cameras)} images of {cameras[0].width}x{cameras[0].height} and "
           f"{len(model.points)} points, each in {len(seen.point) / max(len(model.points), 1):.1f} "
           f"images, in {options.out}")

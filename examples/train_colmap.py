@@ -8,28 +8,27 @@ is kept for evaluation.  OUT gets the scene as point_cloud/iteration_N/point_clo
 cameras as cameras.json, where viewers look for them, test images and the curves of training.
 
 The method is that of Kerbl et al., 3D Gaussian Splatting for Real-Time Radiance Field
-Rendering (2023), with Adam only for what a view sees.  Loading and saving are in the modules
-beside this file; all of the training is here, meant to be copied and changed.
+Rendering (2023), with Adam only for what a view sees.  Loading and saving are in gsplat_c.io;
+all of the training is here, meant to be copied and changed.
 """
 
 import argparse
 import pathlib
 import resource
 import sys
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
 try:
+    import gsplat_c.io
     import gsplat_c.torch
 except ModuleNotFoundError:  # run from a checkout
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "bindings/python"))
+    import gsplat_c.io
     import gsplat_c.torch
-import camera_file
-import colmap
-import pictures
-import splat_file
-from progress import Progress
+from report import Progress, side_by_side, write_curves
 
 SH0 = 0.28209479177387814  # the constant spherical harmonic
 
@@ -49,38 +48,50 @@ SPLIT_SHRINK = 1.6  # how much smaller the two parts of a Gaussian are
 # ----------------------------------------------------------------- the data set
 
 
+class Data(NamedTuple):
+    train: list  # of View
+    test: list
+    points: np.ndarray  # [P, 3]
+    colors: np.ndarray  # [P, 3] uint8
+    extent: float  # radius of the cameras in world units
+    origin: np.ndarray  # [3] where (0, 0, 0) of the training is in the world
+
+
 class View:
     """A photograph and the camera that took it."""
 
-    def __init__(self, camera, path, downscale, near_plane, device):
-        pixels = pictures.read(path)
-        if downscale > 1:
-            height, width = (side // downscale for side in pixels.shape[1:])
-            pixels = pixels[:, :height * downscale, :width * downscale].astype(np.float32)
-            pixels = pixels.reshape(3, height, downscale, width, downscale).mean((2, 4))
-            pixels = np.round(pixels).astype(np.uint8)
-        self.camera = camera.resized(pixels.shape[2], pixels.shape[1])
-        self.target = torch.from_numpy(pixels).to(device)  # [3, H, W] uint8
-        self.arguments = {  # of the rasterizer; the small camera arrays may stay on the CPU
-            "view": torch.from_numpy(self.camera.view), "view_row_major": True,
-            "intrinsics": list(self.camera.intrinsics), "width": self.camera.width,
-            "height": self.camera.height, "near_plane": near_plane,
-        }
+    def __init__(self, camera, path, options, origin, near_plane, device):
+        background = [float(options.background == "white")] * 3
+        image = gsplat_c.io.load_image(path, background=background)
+        try:
+            camera = camera.resized(image.shape[2], image.shape[1])
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
+        self.camera = camera.downscaled(options.downscale)
+        pixels = np.round(gsplat_c.io.downscale_image(image, options.downscale) * 255)
+        # Whole numbers take a quarter of the memory.
+        self.target = torch.from_numpy(pixels.astype(np.uint8)).to(device)  # [3, H, W]
+        self.arguments = {**self.camera.arguments(origin), "near_plane": near_plane,
+                          "background": background}
 
 
 def load(options, device):
-    """(training views, test views, points, colours, extent) of a data set."""
-    model = colmap.read(colmap.find(options.data))
+    """The Data of a folder."""
+    model = gsplat_c.io.load_colmap(options.data)
     if not model.cameras or len(model.points) < 4:
         raise ValueError(f"{options.data}: a reconstruction of {len(model.cameras)} images and "
                          f"{len(model.points)} points is too little to start from")
     eyes = np.array([camera.position for camera in model.cameras])
     extent = 1.1 * float(np.linalg.norm(eyes - eyes.mean(0), axis=1).max()) or 1.0
-    views = [View(camera, options.data / options.images / camera.name, options.downscale,
+    # Far from the origin, as in geographic coordinates, single precision would not do.
+    far = np.abs(eyes).max() > 100 * extent
+    origin = eyes.mean(0) if far else np.zeros(3)
+    views = [View(camera, options.data / options.images / camera.name, options, origin,
                   0.01 * extent, device) for camera in model.cameras]
     every = options.test_every
     test = views[::every] if every else []
-    return [view for view in views if view not in test], test, model.points, model.colors, extent
+    return Data([view for view in views if view not in test], test, model.points - origin,
+                model.colors, extent, origin)
 
 
 # -------------------------------------------------------------------- Gaussians
@@ -219,10 +230,10 @@ class Gaussians:
             state["exp_avg_sq"].zero_()
 
     def scene(self):
-        """The scene in the form of splat_file."""
+        """The scene as it is saved."""
         scene = {name: value.detach().cpu().numpy() for name, value in self.values.items()}
         parts = [scene.pop(name) for name in ("sh_dc", "sh") if name in scene]
-        return {**scene, "sh": np.concatenate(parts, axis=1)}
+        return gsplat_c.io.Scene(**scene, sh=np.concatenate(parts, axis=1))
 
 
 # --------------------------------------------------------------------- training
@@ -259,18 +270,16 @@ def change_number(gaussians, options, done):
         gaussians.reset_opacities()
 
 
-def train(gaussians, train_views, test_views, options, device):
+def train(gaussians, data, options, device):
     """Returns the curve: rows of step, Gaussians, PSNR, SSIM, steps per second, MiB."""
     curve, order, progress, evaluating = [], [], Progress(options.steps), 0.0
-    judged = test_views or train_views
+    judged = data.test or data.train
     for step in range(options.steps):
         sh_degree = min(step // options.sh_every, options.sh_degree)
         gaussians.set_means_rate(step / options.steps)
         if not order:  # every view once before any comes again
-            order = torch.randperm(len(train_views)).tolist()
-        loss = gaussians.step(train_views[order.pop()], sh_degree)
-        change_number(gaussians, options, step + 1)
-
+            order = torch.randperm(len(data.train)).tolist()
+        loss = gaussians.step(data.train[order.pop()], sh_degree)
         last = step + 1 == options.steps
         if last or (step + 1) % options.eval_every == 0:
             loss.item()  # waits for the device, so that the time is that of training
@@ -282,23 +291,26 @@ def train(gaussians, train_views, test_views, options, device):
         if last or (step + 1) % options.show_every == 0:
             score = f"  PSNR {curve[-1][2]:.2f} dB" if curve else ""
             progress.show(step + 1, f"loss {loss.item():.4f}{score}  {len(gaussians)} Gaussians")
+        if not last:  # after the evaluation: opacities that were reset say nothing
+            change_number(gaussians, options, step + 1)
     return curve
 
 
-def save(out, gaussians, train_views, test_views, curve):
+def save(out, gaussians, data, curve):
     folder = out / "point_cloud" / f"iteration_{curve[-1][0]}"
     folder.mkdir(parents=True, exist_ok=True)
-    splat_file.write(folder / "point_cloud.ply", gaussians.scene())
-    camera_file.write(out / "cameras.json", [view.camera for view in test_views + train_views])
-    pictures.write_curves(out, ("step", "Gaussians", "PSNR (dB)", "SSIM", "steps per second",
-                                "memory (MiB)"), curve)
-    for view in test_views[:8]:
+    gsplat_c.io.save_ply(folder / "point_cloud.ply", gaussians.scene().moved(data.origin))
+    gsplat_c.io.save_cameras_json(out / "cameras.json",
+                                  [view.camera for view in data.test + data.train])
+    write_curves(out, ("step", "Gaussians", "PSNR (dB)", "SSIM", "steps per second",
+                       "memory (MiB)"), curve)
+    for view in data.test[:8]:
         path = (out / "test" / view.camera.name).with_suffix(".png")
         path.parent.mkdir(parents=True, exist_ok=True)
         with torch.no_grad():
             image = gaussians.render(view, None).color.cpu().numpy()
         target = view.target.cpu().numpy() / np.float32(255)
-        pictures.write_png(path, pictures.side_by_side(target, image), level=6)
+        gsplat_c.io.save_image(path, side_by_side(target, image))
 
 
 # ---------------------------------------------------------------------- options
@@ -312,6 +324,8 @@ def read_options(argv):
     parser.add_argument("--out", type=pathlib.Path, default="build/train_colmap", help="folder")
     parser.add_argument("--images", default="images", help="folder of the images in DATA")
     parser.add_argument("--downscale", type=int, default=1, help="of the images, whole number")
+    parser.add_argument("--background", choices=("black", "white"), default="black",
+                        help="of the scene, and seen through images with alpha")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--test-every", type=int, default=8, metavar="N",
@@ -346,14 +360,14 @@ def main(argv=None):
     options = read_options(argv)
     device = torch.device(options.device)
     torch.manual_seed(options.seed)
-    train_views, test_views, points, colors, extent = load(options, device)
-    gaussians = Gaussians(points, colors, options.sh_degree, extent, device)
-    psnr, ssim = evaluate(gaussians, test_views or train_views, 0)
-    print(f"{len(train_views)} images to train on and {len(test_views)} to test, {len(gaussians)} "
+    data = load(options, device)
+    gaussians = Gaussians(data.points, data.colors, options.sh_degree, data.extent, device)
+    psnr, ssim = evaluate(gaussians, data.test or data.train, 0)
+    print(f"{len(data.train)} images to train on and {len(data.test)} to test, {len(gaussians)} "
           f"points; PSNR {psnr:.2f} dB, SSIM {ssim:.4f} at the start")
 
-    curve = train(gaussians, train_views, test_views, options, device)
-    save(options.out, gaussians, train_views, test_views, curve)
+    curve = train(gaussians, data, options, device)
+    save(options.out, gaussians, data, curve)
     print("   step  Gaussians  PSNR (dB)    SSIM  steps/s     MiB")
     for step, count, psnr, ssim, rate, mib in curve:
         print(f"{step:7}  {count:9}  {psnr:9.2f}  {ssim:6.4f}  {rate:7.1f}  {mib:6.0f}")
