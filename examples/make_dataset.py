@@ -80,17 +80,8 @@ def place_cameras(options, scene):
     else:
         cameras = around_scene(options.views or 48, scene.means, *(options.size or (640, 480)))
     if options.size:
-        cameras = [fitted(camera, *options.size) for camera in cameras]
+        cameras = [camera.fitted(*options.size) for camera in cameras]
     return [zoomed(camera, options.zoom) for camera in cameras]
-
-
-def fitted(camera, width, height):
-    """The same camera with another image size: square pixels, and everything stays in the image."""
-    scale = min(width / camera.width, height / camera.height)
-    fx, fy, cx, cy = camera.intrinsics
-    center = (width + (2 * cx - camera.width) * scale, height + (2 * cy - camera.height) * scale)
-    return dataclasses.replace(camera, width=width, height=height, intrinsics=(
-        fx * scale, fy * scale, center[0] / 2, center[1] / 2))
 
 
 def zoomed(camera, factor):

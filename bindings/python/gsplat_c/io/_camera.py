@@ -100,6 +100,14 @@ class Camera:
                              "turned")
         return self._scaled(x, y, width, height)
 
+    def fitted(self, width: int, height: int) -> Camera:
+        """A camera with an image of any size, in which all that this one sees is in the middle."""
+        fx, fy, cx, cy = self.intrinsics
+        scale = min(width / self.width, height / self.height)
+        return replace(self, width=width, height=height, intrinsics=(
+            fx * scale, fy * scale, width / 2 + (cx - self.width / 2) * scale,
+            height / 2 + (cy - self.height / 2) * scale))
+
     def downscaled(self, factor: int) -> Camera:
         """The camera of what ``downscale_image`` makes of the image."""
         return self._scaled(1 / factor, 1 / factor, self.width // factor, self.height // factor)

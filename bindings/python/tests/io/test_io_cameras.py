@@ -46,6 +46,8 @@ def test_crop_and_scale():
     fifth = camera.downscaled(5)  # of 60 x 45 pixels
     assert (fifth.width, fifth.height) == (12, 9)
     assert fifth.intrinsics == pytest.approx((10, 10.2, 6, 5))
+    wide = camera.fitted(256, 96)
+    assert wide.intrinsics == (100, 102, 124, 50) and (wide.width, wide.height) == (256, 96)
     # Each side is rounded by itself, as in images_4 of public data sets.
     large = make_camera(width=4946, height=3286).resized(1237, 822)
     assert large.intrinsics[0] == pytest.approx(50 * 1237 / 4946)
