@@ -190,6 +190,8 @@ def header(text):
     (header("elements 0\n"), "line 3: unknown header keyword 'elements'"),
     (header("element face 1\nproperty list char int i\nelement vertex 0\n") + b"\xff",
      "list 'i' has length -1"),
+    (header("element face 1\nproperty list uchar int i\nelement vertex 0\n") + b"\5\0\0",
+     "cut short: the file ends in the middle of its data"),
     (header("element vertex 0\nproperty float x\n"), "no property 'y'"),
 ])
 def test_what_is_no_scene(load, data, message):
