@@ -40,22 +40,25 @@ def load_cameras(path: Any, *, dataparser: Any = None) -> list[Camera]:
         ValueError: a lens that is no pinhole, a key that is missing or wrong.
     """
     path = pathlib.Path(path)
-    if path.is_dir():
+    if path.is_dir() and dataparser is None:
         return load_colmap(path).cameras
     root = _read_json(path)
     with at(path):
         if isinstance(root, dict) and isinstance(root.get("frames"), list):
-            return _read_transforms(path, root, dataparser)
-        if not isinstance(root, list):
+            cameras = _read_transforms(path, root, dataparser)
+            if root.get("orientation_override") not in (None, "none"):
+                warn(path, "orientation_override is not applied: poses are used as they are")
+        elif dataparser is not None:
+            raise ValueError("is no transforms.json, to which a dataparser belongs")
+        elif isinstance(root, list):
+            cameras = _read_list(root)
+            if (path.parent / "exposure.json").exists():
+                warn(path, "exposure.json beside it is not applied: the pictures of the training "
+                           "may be brighter or darker")
+        else:
             raise ValueError("is neither a list of cameras nor an object with 'frames'")
-        if dataparser is not None:
-            raise ValueError("a dataparser belongs to transforms.json")
-        if not root:
+        if not cameras:
             raise ValueError("holds no camera")
-        cameras = []
-        for index, entry in enumerate(root):
-            with at(f"camera {index}"):
-                cameras.append(_read_camera(index, entry))
     return cameras
 
 
@@ -75,7 +78,7 @@ def save_cameras_json(path: Any, cameras: Iterable[Camera]) -> None:
 def _read_json(path):
     with at(path), open(path, encoding="utf-8") as file:
         try:
-            return json.load(file)
+            return json.load(file, parse_int=float)
         except json.JSONDecodeError as error:
             raise ValueError(f"line {error.lineno}, near column {error.colno}: not valid "
                              "JSON") from None
@@ -90,16 +93,16 @@ def _number(entry, key, default=None):
     value = entry.get(key, default)
     if value is None:
         raise ValueError(f"{key!r} is missing")
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    if not isinstance(value, float) or not math.isfinite(value):
         raise ValueError(f"{key!r} is not a number")
-    return float(value)
+    return value
 
 
 def _matrix(entry, key, *shapes):
     """The array of a key, which must be there in one of the shapes."""
     try:
         matrix = np.array(entry[key], np.float64)
-    except (KeyError, TypeError, ValueError, OverflowError):
+    except (KeyError, TypeError, ValueError):
         matrix = np.empty(0)
     if matrix.shape not in shapes or not np.isfinite(matrix).all():
         raise ValueError(f"{key!r} is missing or not {'x'.join(map(str, shapes[0]))} numbers")
@@ -126,8 +129,16 @@ def _intrinsics(entry, focal_lengths, width, height):
     return (*focal_lengths, _number(entry, "cx", width / 2), _number(entry, "cy", height / 2))
 
 
+def _read_list(entries):
+    """The cameras of cameras.json."""
+    cameras = []
+    for index, entry in enumerate(entries):
+        with at(f"camera {index}"):
+            cameras.append(_read_camera(index, entry))
+    return cameras
+
+
 def _read_camera(index, entry):
-    """One camera of cameras.json."""
     if not isinstance(entry, dict):
         raise ValueError("is not an object")
     _check_lens(entry)
@@ -149,8 +160,6 @@ def _read_transforms(path, root, dataparser):
     move, scale = np.eye(4), 1.0
     if dataparser is not None:
         move, scale = _read_dataparser(dataparser, root)
-    if root.get("orientation_override") not in (None, "none"):
-        warn(path, "orientation_override is not applied: poses are used as they are")
     shared = {key: value for key, value in root.items() if key != "frames"}
     cameras = []
     for index, frame in enumerate(root["frames"]):

@@ -122,9 +122,10 @@ def test_what_is_no_entry(tmp_path, change, message):
 
 @pytest.mark.parametrize("text, message", [
     ("[", "line 1, near column 2: not valid JSON"), ("[\n{,}]", "line 2, near column 2"),
-    ("[]", "holds no camera"), ("{}", "is neither a list of cameras"), ("3", "is neither a list"),
+    ("[]", "holds no camera"), ("{}", "is neither a list of cameras"), ("null", "is neither a list"),
     ("[3]", "camera 0: is not an object"), ("[" * 100000, "not valid JSON"),
-    ('{"frames": [{}]}', "frame 0: 'file_path' is missing"),
+    ('{"frames": [{}]}', "frame 0: 'file_path' is missing"), ('{"frames": []}', "holds no camera"),
+    ('[{"width": 1' + "0" * 400 + "}]", "camera 0: 'width' is not a number"),
 ])
 def test_what_is_no_file(tmp_path, text, message):
     (tmp_path / "cameras.json").write_text(text)
@@ -213,8 +214,18 @@ def test_what_is_no_frame(tmp_path, change, message):
 
 def test_orientation_override(tmp_path):
     path = transforms(tmp_path, [{"file_path": "a.png"}], orientation_override="up", **LENS)
-    with pytest.warns(UserWarning, match="orientation_override is not applied"):
+    with pytest.warns(UserWarning, match="orientation_override is not applied") as caught:
         load_cameras(path)
+    assert caught[0].filename == __file__  # where the caller is
+
+
+def test_exposure(tmp_path):
+    save_cameras_json(tmp_path / "cameras.json", [make_camera()])
+    (tmp_path / "exposure.json").write_text("{}")
+    with pytest.warns(UserWarning, match="exposure.json beside it is not applied"):
+        load_cameras(tmp_path / "cameras.json")
+    with pytest.raises(ValueError, match="cameras.json: is no transforms.json"):
+        load_cameras(tmp_path / "cameras.json", dataparser="dataparser_transforms.json")
 
 
 # ---------------------------------------------------------------------- samples
