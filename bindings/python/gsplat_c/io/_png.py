@@ -49,14 +49,7 @@ def read_png(data):
              for top, left, down, across in passes]
     bits = channels * depth
     lengths = [rows * (1 + (columns * bits + 7) // 8) if columns else 0 for rows, columns in sizes]
-    try:
-        # Deflate packs 1032 bytes into one at most.
-        possible = sum(lengths) <= 1032 * len(data)
-        raw = zlib.decompressobj().decompress(b"".join(compressed), sum(lengths) if possible else 1)
-    except zlib.error as error:
-        raise ValueError(f"damaged: {error}") from None
-    if len(raw) < sum(lengths):
-        raise ValueError("cut short: the PNG file has too few pixels")
+    raw = _decompress(b"".join(compressed), sum(lengths))
     values = np.empty((height, width, channels), np.uint16 if depth == 16 else np.uint8)
     at = 0
     for (top, left, down, across), (rows, columns), length in zip(passes, sizes, lengths):
@@ -85,6 +78,19 @@ def _chunks(data):
             return
         yield kind, body
         at += 12 + size
+
+
+def _decompress(data, size):
+    """The first bytes of what zlib packed; nothing is allocated that cannot be in the data."""
+    raw = b""
+    if size <= 1032 * len(data):  # deflate packs no more bytes into one
+        try:
+            raw = zlib.decompressobj().decompress(data, size)
+        except zlib.error as error:
+            raise ValueError(f"damaged: {error}") from None
+    if len(raw) < size:
+        raise ValueError("cut short: the PNG file has too few pixels")
+    return raw
 
 
 def _unfilter(packed, step):

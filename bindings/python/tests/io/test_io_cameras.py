@@ -122,7 +122,8 @@ def test_what_is_no_entry(tmp_path, change, message):
 
 @pytest.mark.parametrize("text, message", [
     ("[", "line 1, near column 2: not valid JSON"), ("[\n{,}]", "line 2, near column 2"),
-    ("[]", "holds no camera"), ("{}", "is neither a list of cameras"), ("null", "is neither a list"),
+    ("[]", "holds no camera"), ("{}", "is neither a list of cameras"),
+    ("null", "is neither a list"),
     ("[3]", "camera 0: is not an object"), ("[" * 100000, "not valid JSON"),
     ('{"frames": [{}]}', "frame 0: 'file_path' is missing"), ('{"frames": []}', "holds no camera"),
     ('[{"width": 1' + "0" * 400 + "}]", "camera 0: 'width' is not a number"),
