@@ -80,19 +80,18 @@ def _read_header(file):
         left -= len(line)
         if not line.endswith(b"\n") and line.strip() != b"end_header":
             raise ValueError("its header has no end_header")
-        text = line.decode("utf-8", "replace").strip()
-        keyword, _, rest = text.partition(" ")
+        keyword, *words = line.decode("utf-8", "replace").split() or [""]
         if keyword == "end_header":
             break
         with at(f"line {number}"):
             if keyword == "comment":
-                comments.append(rest.strip())
+                comments.append(" ".join(words))
             elif keyword == "format":
-                order = _read_format(rest.split())
+                order = _read_format(words)
             elif keyword == "element":
-                elements.append(_read_element(rest.split()))
+                elements.append(_read_element(words))
             elif keyword == "property":
-                _read_property(rest.split(), elements)
+                _read_property(words, elements)
             elif keyword not in ("", "obj_info"):
                 raise ValueError(f"unknown header keyword {keyword[:20]!r}")
     if order is None:
@@ -136,10 +135,11 @@ def _read_property(words, elements):
 
 
 def _check_names(what, items):
-    names = [item.name for item in items]
-    for name in names:
-        if names.count(name) > 1:
-            raise ValueError(f"{what} {name!r} occurs twice")
+    names = set()
+    for item in items:
+        if item.name in names:
+            raise ValueError(f"{what} {item.name!r} occurs twice")
+        names.add(item.name)
 
 
 # ------------------------------------------------------------------------- rows

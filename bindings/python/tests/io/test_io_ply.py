@@ -1,6 +1,7 @@
 """PLY scenes: what public writers put into them, and what is refused."""
 
 import struct
+import time
 import warnings
 
 import numpy as np
@@ -197,6 +198,15 @@ def header(text):
 def test_what_is_no_scene(load, data, message):
     with pytest.raises(ValueError, match=f"scene.ply: .*{message}"):
         load(data)
+
+
+def test_long_headers(load):
+    """Time grows with the length of the header, not with its square; tabs separate words, too."""
+    lines = "".join(f"property\tfloat p{index}\n" for index in range(45000))
+    start = time.process_time()
+    with pytest.raises(ValueError, match="no property 'x'"):
+        load(header("element vertex 0\n" + lines))
+    assert time.process_time() - start < 5
 
 
 @pytest.mark.parametrize("without, message", [
