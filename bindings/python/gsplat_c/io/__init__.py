@@ -9,7 +9,7 @@
     gio.save_image("view.png", image)
 
 A file that cannot be used raises ValueError: the message names the file, what is wrong and how
-to go on.  What is in a file, changes the picture and is not or only nearly done is a warning.
+to go on.  A warning reports what changes the picture and is only approximated, or not applied.
 """
 
 from ._camera import Camera

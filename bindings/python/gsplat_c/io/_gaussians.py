@@ -19,7 +19,7 @@ _DC = ("f_dc_0", "f_dc_1", "f_dc_2")
 _NORMALS = ("nx", "ny", "nz")
 _COLORS = (("red", "green", "blue"), ("r", "g", "b"))
 
-# Columns and elements of files that are no 3D Gaussians as such, and what they are.
+# Columns and elements that show that a file holds something else than 3D Gaussians.
 _NO_GAUSSIANS = {
     "packed_position": "is a compressed scene: convert it to a standard PLY first, for instance "
                        "with splat-transform",
