@@ -133,8 +133,8 @@ def struct_lines(struct):
         lines += documentation(field.doc, "    ")
         lines.append(f"    pub {field.name}: {field_type(field)},")
     lines.append("}")
-    if struct.parts[0].name == "struct_size":
-        lines.append(f"descriptor!({struct.name});")
+    sized = ", struct_size" if struct.parts[0].name == "struct_size" else ""
+    lines.append(f"descriptor!({struct.name}{sized});")
     return lines
 
 

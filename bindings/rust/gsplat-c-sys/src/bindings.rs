@@ -155,7 +155,7 @@ pub struct gsc_allocator {
     /// on the stream.
     pub free: Option<unsafe extern "C" fn(user: *mut c_void, data: *mut c_void, bytes: usize, device: DLDevice, stream: *mut c_void)>,
 }
-descriptor!(gsc_allocator);
+descriptor!(gsc_allocator, struct_size);
 
 /// What a context is made of.
 #[repr(C)]
@@ -180,7 +180,7 @@ pub struct gsc_context_desc {
     /// of a CPU context; 0: as many as the process may use
     pub cpu_threads: i32,
 }
-descriptor!(gsc_context_desc);
+descriptor!(gsc_context_desc, struct_size);
 
 /// The largest sizes that calls accept.
 #[repr(C)]
@@ -205,7 +205,7 @@ pub struct gsc_limits {
     /// of an image to rasterize, pixels
     pub max_side: i32,
 }
-descriptor!(gsc_limits);
+descriptor!(gsc_limits, struct_size);
 
 /// The scene and the cameras. Pass the same values to forward and backward. Camera tensors (view to
 /// background) may be on the CPU, read during the call, or on the context's device. Each matrix of
@@ -270,7 +270,7 @@ pub struct gsc_raster_args {
     /// \[N, 1, 3\] with sh \[N, K - 1, 3\] (or NULL) for the rest
     pub sh_dc: *const DLTensor,
 }
-descriptor!(gsc_raster_args);
+descriptor!(gsc_raster_args, struct_size);
 
 /// Where results go. Only what is given is computed.
 #[repr(C)]
@@ -310,7 +310,7 @@ pub struct gsc_raster_outputs {
     /// \[C, N\] sum of distances to its centre, pixels
     pub weight_distance: *const DLTensor,
 }
-descriptor!(gsc_raster_outputs);
+descriptor!(gsc_raster_outputs, struct_size);
 
 /// Gradients of a loss. Only what is given is computed.
 #[repr(C)]
@@ -354,7 +354,7 @@ pub struct gsc_raster_grads {
     /// out: shaped as the input, summed over cameras if \[channels\]
     pub background: *const DLTensor,
 }
-descriptor!(gsc_raster_grads);
+descriptor!(gsc_raster_grads, struct_size);
 
 /// Points and where their neighbours go.
 #[repr(C)]
@@ -380,7 +380,7 @@ pub struct gsc_knn_args {
     /// context's allocator
     pub scratch: *const DLTensor,
 }
-descriptor!(gsc_knn_args);
+descriptor!(gsc_knn_args, struct_size);
 
 /// Both directions take the same struct; each reads and writes its own fields.
 #[repr(C)]
@@ -418,7 +418,7 @@ pub struct gsc_ssim_args {
     /// backward out: same shape as target; overwritten
     pub grad_target: *const DLTensor,
 }
-descriptor!(gsc_ssim_args);
+descriptor!(gsc_ssim_args, struct_size);
 
 /// l1 mean|x - y| + l2 mean(x - y)^2 + ssim (1 - mean SSIM). With a mask every mean is weighted by it
 /// (sum of m v over sum of m; 0 if the mask is empty); windows still see the whole image.
@@ -460,7 +460,7 @@ pub struct gsc_image_loss_args {
     /// out, shape of image; overwritten
     pub grad_image: *const DLTensor,
 }
-descriptor!(gsc_image_loss_args);
+descriptor!(gsc_image_loss_args, struct_size);
 
 /// One parameter. It and its moments, all of one shape, are updated in place.
 #[repr(C)]
@@ -487,6 +487,7 @@ pub struct gsc_adam_group {
     /// 1, 2, ..; 0: no bias correction
     pub step: i32,
 }
+descriptor!(gsc_adam_group);
 
 /// The groups of one step; all have the rows of visible, if it is given.
 #[repr(C)]
@@ -505,7 +506,7 @@ pub struct gsc_adam_args {
     /// \[N\] bool, uint8 or int32; rows with 0 stay; NULL: all rows
     pub visible: *const DLTensor,
 }
-descriptor!(gsc_adam_args);
+descriptor!(gsc_adam_args, struct_size);
 
 /// How one parameter is trained.
 #[repr(C)]
@@ -532,6 +533,7 @@ pub struct gsc_train_group {
     /// 0
     pub reserved: u32,
 }
+descriptor!(gsc_train_group);
 
 /// One training step.
 #[repr(C)]
@@ -564,7 +566,7 @@ pub struct gsc_train_args {
     /// out, or NULL: as after gsc_raster_project()
     pub info: *mut gsc_raster_info,
 }
-descriptor!(gsc_train_args);
+descriptor!(gsc_train_args, struct_size);
 
 /// Byte buffers on the context's device: 1-D uint8, 256-byte aligned. state and intersections carry
 /// forward's results to backward. They hold no pointers and may be moved or copied between the
@@ -583,7 +585,7 @@ pub struct gsc_raster_buffers {
     /// if that is large enough.
     pub scratch: *const DLTensor,
 }
-descriptor!(gsc_raster_buffers);
+descriptor!(gsc_raster_buffers, struct_size);
 
 /// What backward needs from forward besides the buffers. Plain data.
 #[repr(C)]
@@ -610,7 +612,7 @@ pub struct gsc_raster_info {
     /// unknown, every size is for all of them
     pub visible: i64,
 }
-descriptor!(gsc_raster_info);
+descriptor!(gsc_raster_info, struct_size);
 
 functions! {
     /// The name of a code, such as "GSC_ERROR_SHAPE". Static text, also for unknown codes.

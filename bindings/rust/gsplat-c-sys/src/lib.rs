@@ -41,14 +41,14 @@ pub mod dl;
 #[cfg(all(feature = "dlopen", unix))]
 pub use dl::OpenError;
 
-/// `Default` of a struct that starts with its size: everything else is zero.
+/// `Default` of a struct: all zero but the field for its size, if it has one.
 macro_rules! descriptor {
-    ($name:ident) => {
+    ($name:ident $(, $size:ident)?) => {
         impl Default for $name {
             fn default() -> Self {
                 // SAFETY: numbers, raw pointers and Option of function pointers: all may be 0.
                 let zero: Self = unsafe { core::mem::zeroed() };
-                Self { struct_size: size_of::<Self>(), ..zero }
+                Self { $($size: size_of::<Self>(),)? ..zero }
             }
         }
     };

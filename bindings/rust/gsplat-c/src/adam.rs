@@ -1,8 +1,8 @@
 //! The Adam optimizer.
 
-use crate::builder::{Views, flags, setters, values};
+use crate::builder::{Views, descriptor, flags, setters};
 use crate::queue::Queue;
-use crate::tensor::{Host, Memory, View};
+use crate::tensor::{Host, Memory};
 use crate::{Result, Tensor, TensorMut};
 use gsplat_c_sys as sys;
 
@@ -53,10 +53,8 @@ impl<'a, M: Memory> Adam<'a, M> {
 
     /// Updates the parameters.
     pub fn run<Q: Queue<Memory = M>>(self, queue: &Q) -> Result<()> {
-        let start = queue.begin()?;
-        let tensors: Vec<_> = self.groups.iter().map(AdamGroup::views).collect();
-        let groups: Vec<_> = self.groups.iter().zip(&tensors).map(AdamGroup::descriptor).collect();
         let views = Views::new();
+        let groups: Vec<_> = self.groups.iter().map(|group| group.descriptor(&views)).collect();
         let args = sys::gsc_adam_args {
             flags: self.flags,
             group_count: groups.len() as u32,
@@ -65,28 +63,40 @@ impl<'a, M: Memory> Adam<'a, M> {
             visible: views.of(&self.visible),
             ..Default::default()
         };
-        start.inner.call("Adam::run", |api, context| {
+        queue.begin("Adam::run")?.call(|api, context, stream| {
             // SAFETY: descriptors and views live during the call; the memory behind them as
             // long as `M` says.
-            unsafe { (api.gsc_adam_step)(context, &args, start.stream) }
+            unsafe { (api.gsc_adam_step)(context, &args, stream) }
         })
     }
 }
 
-/// A parameter with its gradient and moments, all with the same shape `[N, ..]`.
-#[derive(Debug)]
-#[must_use = "a group belongs into Adam::group"]
-pub struct AdamGroup<'a, M: Memory = Host> {
-    parameter: TensorMut<'a, M>,
-    gradient: Tensor<'a, M>,
-    moment1: TensorMut<'a, M>,
-    moment2: TensorMut<'a, M>,
-    lr: f32,
-    beta1: f32,
-    beta2: f32,
-    epsilon: f32,
-    weight_decay: f32,
-    step: i32,
+descriptor! {
+    /// A parameter with its gradient and moments, all with the same shape `[N, ..]`.
+    #[derive(Debug, Default)]
+    #[must_use = "a group belongs into Adam::group or TrainStep::train"]
+    AdamGroup<'a, M> => gsc_adam_group;
+    fixed {
+        parameter: TensorMut<'a, M>,
+        gradient: Tensor<'a, M>,
+        moment1: TensorMut<'a, M>,
+        moment2: TensorMut<'a, M>,
+    }
+    values {
+        /// The learning rate.
+        lr as lr: f32,
+        /// Decay of the first moment; 0: 0.9, negative: 0.
+        beta1 as beta1: f32,
+        /// Decay of the second moment; 0: 0.999, negative: 0.
+        beta2 as beta2: f32,
+        /// Added to the root of the second moment; 0: 1e-8, negative: 0.
+        epsilon as epsilon: f32,
+        /// Weight decay.
+        weight_decay as weight_decay: f32,
+        /// 1, 2, ..: for bias correction; 0: without.
+        step as step: i32,
+    }
+    tensors {}
 }
 
 impl<'a, M: Memory> AdamGroup<'a, M> {
@@ -97,51 +107,20 @@ impl<'a, M: Memory> AdamGroup<'a, M> {
         moment1: impl Into<TensorMut<'a, M>>,
         moment2: impl Into<TensorMut<'a, M>>,
     ) -> Self {
+        Self { gradient: Some(gradient.into()), ..Self::trained(parameter, moment1, moment2) }
+    }
+
+    /// A group of a [`TrainStep`](crate::TrainStep), which computes the gradient itself.
+    pub fn trained(
+        parameter: impl Into<TensorMut<'a, M>>,
+        moment1: impl Into<TensorMut<'a, M>>,
+        moment2: impl Into<TensorMut<'a, M>>,
+    ) -> Self {
         Self {
-            parameter: parameter.into(),
-            gradient: gradient.into(),
-            moment1: moment1.into(),
-            moment2: moment2.into(),
-            lr: 0.0,
-            beta1: 0.0,
-            beta2: 0.0,
-            epsilon: 0.0,
-            weight_decay: 0.0,
-            step: 0,
-        }
-    }
-
-    values! {
-        /// The learning rate.
-        lr: f32,
-        /// Decay of the first moment; 0: 0.9, negative: 0.
-        beta1: f32,
-        /// Decay of the second moment; 0: 0.999, negative: 0.
-        beta2: f32,
-        /// Added to the root of the second moment; 0: 1e-8, negative: 0.
-        epsilon: f32,
-        /// Weight decay.
-        weight_decay: f32,
-        /// 1, 2, ..: for bias correction; 0: without.
-        step: i32,
-    }
-
-    fn views(&self) -> [sys::DLTensor; 4] {
-        [self.parameter.view(), self.gradient.view(), self.moment1.view(), self.moment2.view()]
-    }
-
-    fn descriptor((group, tensors): (&Self, &[sys::DLTensor; 4])) -> sys::gsc_adam_group {
-        sys::gsc_adam_group {
-            parameter: &tensors[0],
-            gradient: &tensors[1],
-            moment1: &tensors[2],
-            moment2: &tensors[3],
-            lr: group.lr,
-            beta1: group.beta1,
-            beta2: group.beta2,
-            epsilon: group.epsilon,
-            weight_decay: group.weight_decay,
-            step: group.step,
+            parameter: Some(parameter.into()),
+            moment1: Some(moment1.into()),
+            moment2: Some(moment2.into()),
+            ..Self::default()
         }
     }
 }

@@ -2,45 +2,36 @@
 
 use crate::tensor::View;
 use gsplat_c_sys as sys;
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::ptr;
 
-/// A scene has 14 tensors, its gradients have 17.
-const MOST_VIEWS: usize = 31;
+/// As many as most calls have tensors.
+const CHUNK: usize = 32;
 
 /// The C views of one call's tensors, which descriptors point to.
 pub(crate) struct Views<'v> {
-    slots: [Cell<sys::DLTensor>; MOST_VIEWS],
-    used: Cell<usize>,
+    /// Never grown beyond their capacity, so that views stay where they are.
+    chunks: RefCell<Vec<Vec<sys::DLTensor>>>,
     tensors: PhantomData<&'v ()>,
 }
 
 impl<'v> Views<'v> {
     pub fn new() -> Self {
-        const EMPTY: sys::DLTensor = sys::DLTensor {
-            data: ptr::null_mut(),
-            device: sys::DLDevice { device_type: sys::kDLCPU, device_id: 0 },
-            ndim: 0,
-            dtype: sys::DLDataType { code: sys::kDLFloat, bits: 32, lanes: 1 },
-            shape: ptr::null_mut(),
-            strides: ptr::null_mut(),
-            byte_offset: 0,
-        };
-        Self {
-            slots: [const { Cell::new(EMPTY) }; MOST_VIEWS],
-            used: Cell::new(0),
-            tensors: PhantomData,
-        }
+        Self { chunks: RefCell::default(), tensors: PhantomData }
     }
 
-    /// For a field of a descriptor; it is good as long as `self` stays where it is.
+    /// For a field of a descriptor; valid as long as `self` lives.
     pub fn of(&self, tensor: &'v Option<impl View>) -> *const sys::DLTensor {
         let Some(tensor) = tensor else { return ptr::null() };
-        let slot = &self.slots[self.used.get()];
-        self.used.set(self.used.get() + 1);
-        slot.set(tensor.view());
-        slot.as_ptr()
+        let chunks = &mut *self.chunks.borrow_mut();
+        if chunks.last().is_none_or(|chunk| chunk.len() == CHUNK) {
+            chunks.push(Vec::with_capacity(CHUNK));
+        }
+        let at = chunks.len() - 1;
+        let chunk = &mut chunks[at];
+        chunk.push(tensor.view());
+        chunk.as_ptr().wrapping_add(chunk.len() - 1)
     }
 }
 
@@ -75,30 +66,37 @@ macro_rules! flags {
     };
 }
 /// A builder of a descriptor: each value and tensor is a line with its documentation, from which
-/// follow a field, a setter and the descriptor's field.  `more` are fields of another kind.
+/// follow a field, a setter and the descriptor's field.  A tensor in `fixed` has no setter, and
+/// `more` are fields of another kind.
 macro_rules! descriptor {
     (
         $(#[$meta:meta])*
         $name:ident<$a:lifetime, $m:ident> => $sys:ident;
-        more { $($more:ident: $more_kind:ty,)* }
-        values { $($(#[$value_doc:meta])* $value:ident: $value_kind:ty,)* }
+        $(more { $($more:ident: $more_kind:ty,)* })?
+        $(fixed { $($fixed:ident: $fixed_kind:ty,)* })?
+        $(values {
+            $($(#[$value_doc:meta])* $value:ident as $value_field:ident: $value_kind:ty,)*
+        })?
         tensors { $($(#[$doc:meta])* $tensor:ident as $field:ident: $kind:ty,)* }
     ) => {
         $(#[$meta])*
         pub struct $name<$a, $m: Memory = Host> {
-            $(pub(crate) $more: $more_kind,)*
-            $($value: $value_kind,)*
-            $($tensor: Option<$kind>,)*
+            $($(pub(crate) $more: $more_kind,)*)?
+            $($($fixed: Option<$fixed_kind>,)*)?
+            $($($value: $value_kind,)*)?
+            $(pub(crate) $tensor: Option<$kind>,)*
         }
 
         impl<$a, $m: Memory> $name<$a, $m> {
-            $crate::builder::values! { $($(#[$value_doc])* $value: $value_kind,)* }
+            $($crate::builder::values! { $($(#[$value_doc])* $value: $value_kind,)* })?
             $crate::builder::setters! { $($(#[$doc])* $tensor: $kind,)* }
 
             /// Without what `more` has.
+            #[allow(clippy::needless_update)] // where the fields are all there are
             pub(crate) fn descriptor<'v>(&'v self, views: &Views<'v>) -> sys::$sys {
                 sys::$sys {
-                    $($value: self.$value,)*
+                    $($($value_field: self.$value,)*)?
+                    $($($fixed: views.of(&self.$fixed),)*)?
                     $($field: views.of(&self.$tensor),)*
                     ..Default::default()
                 }

@@ -1,5 +1,6 @@
 //! Devices and contexts.
 
+use crate::allocator::{Allocator, Shared};
 use crate::driver::Primary;
 use crate::scope::Scopes;
 use crate::{Error, ErrorKind, Library, Result};
@@ -20,6 +21,18 @@ pub enum Device {
 }
 
 impl Device {
+    /// Of the library, which has contexts on these two kinds.
+    pub(crate) fn of(raw: sys::DLDevice) -> Self {
+        match raw.device_type {
+            sys::kDLCUDA => Self::Cuda(u32::try_from(raw.device_id).unwrap_or(0)),
+            _ => Self::Cpu,
+        }
+    }
+
+    pub(crate) fn is_cuda(self) -> bool {
+        matches!(self, Self::Cuda(_))
+    }
+
     pub(crate) fn raw(self) -> sys::DLDevice {
         match self {
             Self::Cpu => sys::DLDevice { device_type: sys::kDLCPU, device_id: 0 },
@@ -110,6 +123,7 @@ pub struct ContextBuilder {
     threads: u32,
     flags: u32,
     log: Option<(LogLevel, Listener)>,
+    allocator: Option<Box<Shared>>,
 }
 
 impl ContextBuilder {
@@ -123,6 +137,13 @@ impl ContextBuilder {
     /// depend on the number, bit for bit.
     pub fn threads(mut self, threads: u32) -> Self {
         self.threads = threads;
+        self
+    }
+
+    /// Takes memory that callers do not provide from here, instead of from a pool of the device or,
+    /// on the CPU, from `malloc`.
+    pub fn allocator(mut self, allocator: impl Allocator + 'static) -> Self {
+        self.allocator = Some(Shared::new(allocator));
         self
     }
 
@@ -149,10 +170,12 @@ impl ContextBuilder {
         let log =
             self.log.map(|(_, listener)| Box::new(Log { listener, waiting: Mutex::default() }));
         let user = log.as_deref().map_or(ptr::null_mut(), |log| ptr::from_ref(log).cast_mut());
+        let allocator = self.allocator.as_deref().map(Shared::descriptor);
         let desc = sys::gsc_context_desc {
             abi_version: sys::GSC_ABI_VERSION,
             flags: self.flags,
             device: self.device.raw(),
+            allocator: allocator.as_ref().map_or(ptr::null(), ptr::from_ref),
             log: log.is_some().then_some(Log::receive),
             log_user: user.cast(),
             log_level: level,
@@ -170,8 +193,15 @@ impl ContextBuilder {
         created?;
         let raw = NonNull::new(raw)
             .ok_or_else(|| Error::new(ErrorKind::Internal, "Context::new: no context"))?;
-        let mut inner =
-            Inner { api, raw, device: self.device, log, primary: None, scopes: Mutex::default() };
+        let mut inner = Inner {
+            api,
+            raw,
+            device: self.device,
+            log,
+            _allocator: self.allocator,
+            primary: None,
+            scopes: Mutex::default(),
+        };
         if let Device::Cuda(_) = self.device {
             inner.primary = Some(Primary::retain(desc.device.device_id)?);
         }
@@ -206,7 +236,7 @@ impl Context {
 
     /// A builder for a context with options.
     pub fn builder(device: Device) -> ContextBuilder {
-        ContextBuilder { device, library: None, threads: 0, flags: 0, log: None }
+        ContextBuilder { device, library: None, threads: 0, flags: 0, log: None, allocator: None }
     }
 
     /// The device that it was made for.
@@ -273,6 +303,8 @@ pub(crate) struct Inner {
     raw: NonNull<sys::gsc_context>,
     pub device: Device,
     log: Option<Box<Log>>,
+    /// The library has its address.
+    _allocator: Option<Box<Shared>>,
     /// Of a CUDA device.
     pub primary: Option<Primary>,
     pub scopes: Mutex<Scopes>,

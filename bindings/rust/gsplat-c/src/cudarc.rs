@@ -41,7 +41,7 @@ impl Stream<'_> {
         if found == expected {
             return Ok(());
         }
-        let message = format!("scope: a stream of {found:?}, expected one of {expected:?}");
+        let message = format!("Context::scope: stream is one of {found:?}, expected {expected:?}");
         Err(Error::new(ErrorKind::Device, message))
     }
 }

@@ -58,13 +58,14 @@ impl Managed {
     /// Pending work on a device's memory is ordered before the streams that are used with it,
     /// as DLPack's exchange does.
     pub unsafe fn from_raw(tensor: *mut DLManagedTensorVersioned) -> Result<Self> {
-        let tensor = NonNull::new(tensor).ok_or_else(no_tensor)?;
+        let tensor = NonNull::new(tensor).ok_or_else(|| no_tensor("from_raw"))?;
         let managed = Self { owner: Owner::Versioned(tensor) };
         // SAFETY: the version is at the same place in every major.
         let major = unsafe { (*tensor.as_ptr()).version.major };
         if major != sys::DLPACK_VERSION.major {
+            let known = sys::DLPACK_VERSION.major;
             let message =
-                format!("a tensor of DLPack {major}, expected {}", sys::DLPACK_VERSION.major);
+                format!("Managed::from_raw: tensor is one of DLPack {major}, expected {known}");
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         Ok(managed)
@@ -75,7 +76,7 @@ impl Managed {
     /// # Safety
     /// As for [`from_raw`](Self::from_raw).
     pub unsafe fn from_raw_legacy(tensor: *mut DLManagedTensor) -> Result<Self> {
-        let tensor = NonNull::new(tensor).ok_or_else(no_tensor)?;
+        let tensor = NonNull::new(tensor).ok_or_else(|| no_tensor("from_raw_legacy"))?;
         Ok(Self { owner: Owner::Legacy(tensor) })
     }
 
@@ -187,43 +188,45 @@ impl Managed {
 
     /// Memory of the host as a tensor.
     pub fn tensor(&self) -> Result<Tensor<'_>> {
-        self.expect(|device| device == Device::Cpu, "the host")?;
-        self.borrowed()
+        self.expect("Managed::tensor", |device| device == Device::Cpu, "the host")?;
+        self.borrowed("Managed::tensor")
     }
 
     /// Memory of the host as a tensor that is written.
     pub fn tensor_mut(&mut self) -> Result<TensorMut<'_>> {
-        self.expect(|device| device == Device::Cpu, "the host")?;
-        self.refuse_read_only()?;
-        self.borrowed().map(TensorMut::of)
+        self.expect("Managed::tensor_mut", |device| device == Device::Cpu, "the host")?;
+        self.refuse_read_only("Managed::tensor_mut")?;
+        self.borrowed("Managed::tensor_mut").map(TensorMut::of)
     }
 
-    fn expect(&self, wanted: fn(Device) -> bool, name: &str) -> Result<()> {
+    fn expect(&self, name: &str, wanted: fn(Device) -> bool, place: &str) -> Result<()> {
         if self.device().is_some_and(wanted) {
             return Ok(());
         }
-        let message = format!("a tensor on {:?}, expected one on {name}", self.view().device);
+        let device = self.view().device;
+        let message = format!("{name}: tensor is on {device:?}, expected one on {place}");
         Err(Error::new(ErrorKind::Device, message))
     }
 
-    fn refuse_read_only(&self) -> Result<()> {
+    fn refuse_read_only(&self, name: &str) -> Result<()> {
         if self.is_read_only() {
-            let message = "a tensor that its producer forbids to write";
+            let message = format!("{name}: tensor is read-only, says its producer");
             return Err(Error::new(ErrorKind::InvalidArgument, message));
         }
         Ok(())
     }
 
     /// The caller has checked where the memory is, and the lifetime of the result.
-    fn borrowed<'a, M: Memory>(&'a self) -> Result<Tensor<'a, M>> {
+    fn borrowed<'a, M: Memory>(&'a self, name: &str) -> Result<Tensor<'a, M>> {
         let view = self.view();
-        Tensor::from_parts(&Parts {
+        let parts = Parts {
             data: view.data.wrapping_byte_add(view.byte_offset as usize),
             device: view.device,
             dtype: view.dtype,
             shape: self.shape(),
             strides: &self.strides(),
-        })
+        };
+        Tensor::from_parts(name, &parts)
     }
 }
 
@@ -233,15 +236,15 @@ impl<'scope> Scope<'scope, '_> {
         &'scope self,
         tensor: &'scope Managed,
     ) -> Result<Tensor<'scope, OnDevice<'scope>>> {
-        tensor.expect(|device| matches!(device, Device::Cuda(_)), "a CUDA device")?;
-        tensor.borrowed()
+        tensor.expect("Scope::import", Device::is_cuda, "a CUDA device")?;
+        tensor.borrowed("Scope::import")
     }
 
     /// Borrows a DLPack tensor on a CUDA device for writing.
     pub fn import_mut(&'scope self, tensor: &'scope mut Managed) -> Result<Buffer<'scope>> {
-        tensor.expect(|device| matches!(device, Device::Cuda(_)), "a CUDA device")?;
-        tensor.refuse_read_only()?;
-        tensor.borrowed().map(Buffer::of)
+        tensor.expect("Scope::import_mut", Device::is_cuda, "a CUDA device")?;
+        tensor.refuse_read_only("Scope::import_mut")?;
+        tensor.borrowed("Scope::import_mut").map(Buffer::of)
     }
 }
 
@@ -285,8 +288,9 @@ impl fmt::Debug for Managed {
     }
 }
 
-fn no_tensor() -> Error {
-    Error::new(ErrorKind::InvalidArgument, "a null pointer, expected a DLPack tensor")
+fn no_tensor(function: &str) -> Error {
+    let message = format!("Managed::{function}: tensor is null, expected a DLPack tensor");
+    Error::new(ErrorKind::InvalidArgument, message)
 }
 
 /// What is behind a tensor that was made here: one allocation, freed by the deleter.

@@ -31,7 +31,10 @@ impl Driver {
     }
 
     fn open() -> Result<Self> {
-        let failed = |reason: String| Error::new(ErrorKind::NoDriver, reason);
+        let failed = |reason: String| {
+            let message = format!("Context::new: the CUDA driver cannot be opened: {reason}");
+            Error::new(ErrorKind::NoDriver, message)
+        };
         let name = env::var_os("GSC_CUDA_LIBRARY").unwrap_or_else(|| "libcuda.so.1".into());
         let path = CString::new(name.as_encoded_bytes())
             .map_err(|_| failed("GSC_CUDA_LIBRARY has a NUL".into()))?;
@@ -41,7 +44,8 @@ impl Driver {
         fn find<F: Copy>(library: &SharedLibrary, name: &CStr) -> Result<F> {
             assert_eq!(size_of::<F>(), size_of::<*mut c_void>());
             let Some(address) = library.symbol(name) else {
-                let message = format!("the CUDA driver has no {}", name.to_string_lossy());
+                let name = name.to_string_lossy();
+                let message = format!("Context::new: the CUDA driver has no {name}");
                 return Err(Error::new(ErrorKind::NoDriver, message));
             };
             // SAFETY: the names below belong to functions of the types above.
@@ -59,11 +63,11 @@ impl Driver {
     }
 }
 
-fn check(function: &str, code: Code) -> Result<()> {
+fn check(name: &str, function: &str, code: Code) -> Result<()> {
     if code == 0 {
         return Ok(());
     }
-    let message = format!("scope: {function} failed with {code}");
+    let message = format!("{name}: {function} failed with {code}");
     Err(Error::new(ErrorKind::Cuda, message).with_cuda(code))
 }
 
@@ -81,21 +85,27 @@ impl Primary {
         let (mut device, mut context) = (0, ptr::null_mut());
         // SAFETY: the places for the results live during the calls.
         unsafe {
-            check("cuDeviceGet", (driver.device)(&mut device, ordinal))?;
-            check("cuDevicePrimaryCtxRetain", (driver.retain)(&mut context, device))?;
+            check("Context::new", "cuDeviceGet", (driver.device)(&mut device, ordinal))?;
+            let retained = (driver.retain)(&mut context, device);
+            check("Context::new", "cuDevicePrimaryCtxRetain", retained)?;
         }
         Ok(Self { driver, device, context })
     }
 
     /// Runs a function of the driver with the context current, and leaves the caller's current
     /// context as it was.
-    fn current(&self, name: &str, function: impl FnOnce(&Driver) -> Code) -> Result<()> {
+    fn current(
+        &self,
+        name: &str,
+        called: &str,
+        function: impl FnOnce(&Driver) -> Code,
+    ) -> Result<()> {
         // SAFETY: a retained context.
-        check("cuCtxPushCurrent", unsafe { (self.driver.push)(self.context) })?;
+        check(name, "cuCtxPushCurrent", unsafe { (self.driver.push)(self.context) })?;
         let code = function(self.driver);
         // SAFETY: what was pushed above is on top.
         let popped = unsafe { (self.driver.pop)(&mut ptr::null_mut()) };
-        check(name, code).and(check("cuCtxPopCurrent", popped))
+        check(name, called, code).and(check(name, "cuCtxPopCurrent", popped))
     }
 
     /// Waits until the stream has done all that was queued.
@@ -103,7 +113,7 @@ impl Primary {
     /// # Safety
     /// A stream of this device.
     pub unsafe fn wait(&self, stream: *mut c_void) -> Result<()> {
-        self.current("cuStreamSynchronize", |driver| {
+        self.current("Context::scope", "cuStreamSynchronize", |driver| {
             // SAFETY: the caller's promise.
             unsafe { (driver.synchronize)(stream) }
         })
@@ -113,9 +123,9 @@ impl Primary {
     ///
     /// # Safety
     /// A stream of this device.
-    pub unsafe fn refuse_capture(&self, stream: *mut c_void) -> Result<()> {
+    pub unsafe fn refuse_capture(&self, name: &str, stream: *mut c_void) -> Result<()> {
         let mut capturing = 0;
-        self.current("cuStreamIsCapturing", |driver| {
+        self.current(name, "cuStreamIsCapturing", |driver| {
             // SAFETY: the caller's promise; the place for the result lives.
             unsafe { (driver.is_capturing)(stream, &mut capturing) }
         })?;
@@ -123,7 +133,7 @@ impl Primary {
             0 => Ok(()),
             _ => Err(Error::new(
                 ErrorKind::Unsupported,
-                "scope: the stream is being captured; a graph would outlive what is borrowed",
+                format!("{name}: stream is being captured; a graph would outlive what is borrowed"),
             )),
         }
     }

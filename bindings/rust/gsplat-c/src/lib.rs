@@ -37,6 +37,8 @@
 //! | [`Knn`] | nearest neighbours |
 //! | [`Ssim`], [`ImageLoss`] | structural similarity, and a loss of L1, L2 and SSIM |
 //! | [`Adam`] | the optimizer |
+//! | [`TrainStep`] | forward, loss, backward and Adam in one call |
+//! | [`Buffers`], [`FrameInfo`] | the rasterizer in steps, with memory of your own |
 //! | [`Tensor`], [`TensorMut`] | views of memory: slices, arrays, [`dlpack`] tensors, and by features those of `ndarray` and `cudarc` |
 //!
 //! # CUDA
@@ -55,6 +57,7 @@
 //! different tensors, which unique borrows make sure of.  A [`Scope`] stays on its thread.
 
 mod adam;
+mod allocator;
 mod builder;
 mod context;
 pub mod dlpack;
@@ -67,8 +70,10 @@ mod outputs;
 mod queue;
 mod raster;
 mod scope;
+mod steps;
 mod stream;
 mod tensor;
+mod train;
 
 #[cfg(feature = "cudarc")]
 mod cudarc;
@@ -81,6 +86,7 @@ mod ndarray;
 mod readme {}
 
 pub use adam::{Adam, AdamGroup};
+pub use allocator::Allocator;
 pub use context::{Context, ContextBuilder, Device, Limits, LogLevel};
 pub use error::{Error, ErrorKind, Result};
 pub use images::{ImageLoss, Ssim, Window};
@@ -90,7 +96,9 @@ pub use outputs::{Gradients, Outputs};
 pub use queue::Queue;
 pub use raster::{Saved, Scene};
 pub use scope::{Buffer, Scope};
+pub use steps::{Buffers, FrameInfo};
 pub use stream::{DeviceMemory, DeviceMemoryMut, RawMemory, Stream};
 pub use tensor::{
     CameraTensor, Element, Host, Item, MAX_DIMS, Memory, OnDevice, Tensor, TensorMut,
 };
+pub use train::{Parameter, TrainStep};

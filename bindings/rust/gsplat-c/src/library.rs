@@ -43,7 +43,8 @@ impl Library {
     pub unsafe fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let failed = |reason: String| {
-            Error::new(ErrorKind::Library, format!("{} cannot be used: {reason}", path.display()))
+            let message = format!("Library::open: {} cannot be used: {reason}", path.display());
+            Error::new(ErrorKind::Library, message)
         };
         let name = CString::new(path.as_os_str().as_encoded_bytes())
             .map_err(|_| failed("a NUL in its name".into()))?;

@@ -21,7 +21,7 @@ fn tensor<'a, T: Element>(data: *mut c_void, shape: &[usize], strides: &[isize])
     let strides: Vec<i64> = strides.iter().map(|&step| step as i64).collect();
     let device = Device::Cpu.raw();
     let parts = Parts { data, device, dtype: T::DTYPE, shape: &shape, strides: &strides };
-    Tensor::from_parts(&parts).expect("a rank has few dimensions")
+    Tensor::from_parts("Tensor::from", &parts).expect("a rank has few dimensions")
 }
 
 impl<'a, T: Element, D: Rank> From<ArrayView<'a, T, D>> for Tensor<'a> {

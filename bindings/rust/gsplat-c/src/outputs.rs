@@ -10,8 +10,6 @@ descriptor! {
     #[derive(Debug, Default)]
     #[must_use = "outputs are filled by Scene::rasterize or Scene::forward"]
     Outputs<'a, M> => gsc_raster_outputs;
-    more {}
-    values {}
     tensors {
         /// `[C, channels, H, W]`, or `[C, H, W, channels]` for a [`pixel_last`](crate::Scene::pixel_last)
         /// scene.
@@ -62,7 +60,6 @@ descriptor! {
     #[must_use = "gradients are filled by Scene::backward"]
     Gradients<'a, M> => gsc_raster_grads;
     more { flags: u32, }
-    values {}
     tensors {
         /// In: with respect to the colour, with its shape.
         grad_color as color: Tensor<'a, M>,

@@ -4,7 +4,7 @@ use crate::builder::{Views, descriptor, flags};
 use crate::context::Inner;
 use crate::queue::{Queue, Start};
 use crate::tensor::{CameraTensor, Host, Memory};
-use crate::{Gradients, Outputs, Result, Tensor, TensorMut};
+use crate::{ErrorKind, Gradients, Outputs, Result, Tensor, TensorMut};
 use gsplat_c_sys as sys;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
@@ -68,19 +68,19 @@ descriptor! {
     }
     values {
         /// 0 to 4: the degree in use; `sh` may store more.
-        sh_degree: i32,
+        sh_degree as sh_degree: i32,
         /// Multiplies the scales; 0: 1.
-        scale_modifier: f32,
+        scale_modifier as scale_modifier: f32,
         /// Culled at this depth or nearer; 0: 0.2.
-        near_plane: f32,
+        near_plane as near_plane: f32,
         /// Culled beyond this depth; 0: none.
-        far_plane: f32,
+        far_plane as far_plane: f32,
         /// Culled if the radius is at most this, in pixels; 0: none.
-        radius_clip: f32,
+        radius_clip as radius_clip: f32,
         /// Added to the diagonal of the 2D covariance; 0: 0.3, negative: none.
-        blur: f32,
+        blur as blur: f32,
         /// `median_depth` where the transmittance stays above 0.5.
-        median_default: f32,
+        median_default as median_default: f32,
     }
     tensors {
         /// `[C, 4, 4]`: world to camera, column-major unless
@@ -99,9 +99,11 @@ descriptor! {
         pixel_weights as pixel_weights: Tensor<'a, M>,
         /// `[N, 3]`: the centres.
         means as means: Tensor<'a, M>,
-        /// `[N]` or `[N, 1]`: from 0 to 1.
+        /// `[N]` or `[N, 1]`: from 0 to 1, unless they are
+        /// [`logit_opacities`](Self::logit_opacities).
         opacities as opacities: Tensor<'a, M>,
-        /// `[N, 3]`: standard deviations; with `rotations`.
+        /// `[N, 3]`: standard deviations, unless they are [`log_scales`](Self::log_scales); with
+        /// `rotations`.
         scales as scales: Tensor<'a, M>,
         /// `[N, 4]`: quaternions w, x, y, z.
         rotations as rotations: Tensor<'a, M>,
@@ -143,6 +145,15 @@ impl<'a, M: Memory> Scene<'a, M> {
         compat_3dgs: GSC_RASTER_COMPAT_3DGS,
         /// Makes gradients bitwise reproducible on CUDA devices, as everything else always is.
         deterministic: GSC_RASTER_DETERMINISTIC,
+        /// Scales are logarithms, as training and PLY files store them; gradients are with respect
+        /// to these.
+        log_scales: GSC_RASTER_LOG_SCALES,
+        /// Opacities are logits, as training and PLY files store them; gradients are with respect
+        /// to these.
+        logit_opacities: GSC_RASTER_LOGIT_OPACITIES,
+        /// No backward follows [`project`](Self::project) and [`blend`](Self::blend), which then
+        /// take less memory; [`rasterize`](Self::rasterize) knows that.
+        forward_only: GSC_RASTER_FORWARD_ONLY,
     }
 
     /// Rasterizes, and keeps nothing for gradients.
@@ -151,7 +162,7 @@ impl<'a, M: Memory> Scene<'a, M> {
         queue: &Q,
         outputs: Outputs<'_, M>,
     ) -> Result<()> {
-        self.run_forward("Scene::rasterize", &queue.begin()?, &outputs, None)
+        self.run_forward(&queue.begin("Scene::rasterize")?, &outputs, None)
     }
 
     /// Rasterizes, and keeps what [`backward`](Self::backward) needs.
@@ -160,18 +171,16 @@ impl<'a, M: Memory> Scene<'a, M> {
         queue: &Q,
         outputs: Outputs<'_, M>,
     ) -> Result<Saved> {
-        let start = queue.begin()?;
+        let start = queue.begin("Scene::forward")?;
         let mut raw = ptr::null_mut();
-        self.run_forward("Scene::forward", &start, &outputs, Some(&mut raw))?;
-        let raw = NonNull::new(raw).ok_or_else(|| {
-            crate::Error::new(crate::ErrorKind::Internal, "Scene::forward: no saved state")
-        })?;
+        self.run_forward(&start, &outputs, Some(&mut raw))?;
+        let raw = NonNull::new(raw)
+            .ok_or_else(|| start.error(ErrorKind::Internal, "there is no saved state"))?;
         Ok(Saved { context: Arc::clone(start.inner), raw, scope: start.scope })
     }
 
     fn run_forward(
         &self,
-        name: &str,
         start: &Start<'_>,
         outputs: &Outputs<'_, M>,
         saved: Option<&mut *mut sys::gsc_raster_saved>,
@@ -183,10 +192,10 @@ impl<'a, M: Memory> Scene<'a, M> {
         }
         let outputs = outputs.descriptor(&views);
         let saved = saved.map_or(ptr::null_mut(), ptr::from_mut);
-        start.inner.call(name, |api, context| {
+        start.call(|api, context, stream| {
             // SAFETY: descriptors and views live during the call; the memory behind them as
             // long as `M` says.
-            unsafe { (api.gsc_rasterize)(context, &args, &outputs, saved, start.stream) }
+            unsafe { (api.gsc_rasterize)(context, &args, &outputs, saved, stream) }
         })
     }
 
@@ -198,17 +207,19 @@ impl<'a, M: Memory> Scene<'a, M> {
         saved: &Saved,
         gradients: Gradients<'_, M>,
     ) -> Result<()> {
-        let start = queue.begin()?;
+        let start = queue.begin("Scene::backward")?;
         start.refuse_unfinished(saved.scope)?;
-        saved.refuse_other_context(start.inner)?;
+        if !Arc::ptr_eq(&saved.context, start.inner) {
+            return Err(start.error(ErrorKind::State, "saved belongs to another context"));
+        }
         let views = Views::new();
         let mut args = self.args(&views);
         args.flags |= gradients.flags;
         let grads = gradients.descriptor(&views);
-        start.inner.call("Scene::backward", |api, context| {
+        start.call(|api, context, stream| {
             let saved = saved.raw.as_ptr();
             // SAFETY: as for forward; the state belongs to this context.
-            unsafe { (api.gsc_rasterize_backward)(context, &args, saved, &grads, start.stream) }
+            unsafe { (api.gsc_rasterize_backward)(context, &args, saved, &grads, stream) }
         })
     }
 
@@ -222,18 +233,17 @@ impl<'a, M: Memory> Scene<'a, M> {
     where
         M: 'v,
     {
-        let start = queue.begin()?;
         let visible = Some(visible.into());
         let views = Views::new();
         let args = self.args(&views);
         let visible = views.of(&visible);
-        start.inner.call("Scene::mark_visible", |api, context| {
+        queue.begin("Scene::mark_visible")?.call(|api, context, stream| {
             // SAFETY: as for forward.
-            unsafe { (api.gsc_mark_visible)(context, &args, visible, start.stream) }
+            unsafe { (api.gsc_mark_visible)(context, &args, visible, stream) }
         })
     }
 
-    fn args<'v>(&'v self, views: &Views<'v>) -> sys::gsc_raster_args {
+    pub(crate) fn args<'v>(&'v self, views: &Views<'v>) -> sys::gsc_raster_args {
         sys::gsc_raster_args {
             flags: self.flags,
             width: self.size[0],
@@ -260,17 +270,6 @@ pub struct Saved {
 unsafe impl Send for Saved {}
 // SAFETY: the same.
 unsafe impl Sync for Saved {}
-
-impl Saved {
-    /// A state belongs to one context.
-    fn refuse_other_context(&self, inner: &Arc<Inner>) -> Result<()> {
-        if Arc::ptr_eq(&self.context, inner) {
-            return Ok(());
-        }
-        let message = "Scene::backward: saved belongs to another context";
-        Err(crate::Error::new(crate::ErrorKind::State, message))
-    }
-}
 
 impl Drop for Saved {
     fn drop(&mut self) {

@@ -6,7 +6,7 @@
 //! stream.
 
 use crate::context::Inner;
-use crate::tensor::OnDevice;
+use crate::tensor::{Flat, OnDevice};
 use crate::{Context, DeviceMemory, DeviceMemoryMut, Element, Error, ErrorKind, Result, Stream};
 use crate::{Tensor, TensorMut};
 use gsplat_c_sys as sys;
@@ -174,7 +174,8 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     ) -> Result<Tensor<'scope, OnDevice<'scope>>> {
         let address = memory.address(&self.stream)?.cast_mut().cast();
         let dtype = T::Element::DTYPE;
-        Tensor::dense(address, memory.device(), dtype, memory.len(), shape.as_ref())
+        let data = Flat { data: address, device: memory.device(), dtype, len: memory.len() };
+        Tensor::dense("Scope::read", data, shape.as_ref())
     }
 
     /// Borrows device memory for writing, as a dense tensor of this shape.
@@ -184,8 +185,9 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         shape: impl AsRef<[usize]>,
     ) -> Result<Buffer<'scope>> {
         let address = memory.address_mut(&self.stream)?.cast();
-        let (dtype, device) = (T::Element::DTYPE, memory.device());
-        Tensor::dense(address, device, dtype, memory.len(), shape.as_ref()).map(Buffer::of)
+        let dtype = T::Element::DTYPE;
+        let data = Flat { data: address, device: memory.device(), dtype, len: memory.len() };
+        Tensor::dense("Scope::write", data, shape.as_ref()).map(Buffer::of)
     }
 
     /// The stream that the operations are queued on.
@@ -254,13 +256,14 @@ impl<'e> End<'e> {
         let Some(primary) = &inner.primary else {
             return Err(Error::new(
                 ErrorKind::Device,
-                "scope: a context of the CPU has no streams; operations run on it directly",
+                "Context::scope: context is one of the CPU, which has no streams; run operations \
+                 on it directly",
             ));
         };
         #[cfg(feature = "cudarc")]
         stream.check_device(inner.device)?;
         // SAFETY: the promise of `Stream::from_raw`.
-        unsafe { primary.refuse_capture(stream.as_raw())? };
+        unsafe { primary.refuse_capture("Context::scope", stream.as_raw())? };
         let mut scopes = inner.scopes();
         let id = scopes.next;
         scopes.next += 1;

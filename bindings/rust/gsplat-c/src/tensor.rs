@@ -130,12 +130,27 @@ pub(crate) struct Parts<'p> {
     pub strides: &'p [i64],
 }
 
+/// Elements one after the other.
+pub(crate) struct Flat {
+    pub data: *mut c_void,
+    pub device: Device,
+    pub dtype: sys::DLDataType,
+    pub len: usize,
+}
+
+impl Flat {
+    fn on_host<T: Element>(data: *mut c_void, len: usize) -> Self {
+        Self { data, device: Device::Cpu, dtype: T::DTYPE, len }
+    }
+}
+
 impl<'a, M: Memory> Tensor<'a, M> {
-    /// The memory must exist, and be of kind `M`, for as long as the borrow.
-    pub(crate) fn from_parts(parts: &Parts<'_>) -> Result<Self> {
+    /// For the function that the user called.  The memory must exist, and be of kind `M`, for as long as the borrow.
+    pub(crate) fn from_parts(name: &str, parts: &Parts<'_>) -> Result<Self> {
         let ndim = parts.shape.len();
         if ndim > MAX_DIMS {
-            let message = format!("a tensor of {ndim} dimensions, expected at most {MAX_DIMS}");
+            let message =
+                format!("{name}: shape has {ndim} dimensions, expected at most {MAX_DIMS}");
             return Err(Error::new(ErrorKind::Shape, message));
         }
         let mut tensor = Self {
@@ -156,19 +171,15 @@ impl<'a, M: Memory> Tensor<'a, M> {
     }
 
     /// A dense tensor; fails if the shape has another number of elements.
-    pub(crate) fn dense(
-        data: *mut c_void,
-        device: Device,
-        dtype: sys::DLDataType,
-        elements: usize,
-        shape: &[usize],
-    ) -> Result<Self> {
-        if shape.iter().try_fold(1usize, |all, &size| all.checked_mul(size)) != Some(elements) {
-            let message = format!("{elements} elements cannot have the shape {shape:?}");
+    pub(crate) fn dense(name: &str, flat: Flat, shape: &[usize]) -> Result<Self> {
+        let Flat { data, device, dtype, len } = flat;
+        if shape.iter().try_fold(1usize, |all, &size| all.checked_mul(size)) != Some(len) {
+            let message = format!("{name}: shape is {shape:?}, expected one of {len} elements");
             return Err(Error::new(ErrorKind::Shape, message));
         }
         let shape: Vec<i64> = shape.iter().map(|&size| size as i64).collect();
-        Self::from_parts(&Parts { data, device: device.raw(), dtype, shape: &shape, strides: &[] })
+        let device = device.raw();
+        Self::from_parts(name, &Parts { data, device, dtype, shape: &shape, strides: &[] })
     }
 
     fn set_dense(&mut self) {
@@ -212,7 +223,7 @@ impl<'a> Tensor<'a> {
     /// Flat data with a shape.
     pub fn new<T: Element>(data: &'a [T], shape: impl AsRef<[usize]>) -> Result<Self> {
         let pointer = data.as_ptr().cast_mut().cast();
-        Self::dense(pointer, Device::Cpu, T::DTYPE, data.len(), shape.as_ref())
+        Self::dense("Tensor::new", Flat::on_host::<T>(pointer, data.len()), shape.as_ref())
     }
 
     /// Items, with the dimensions of `outer` in front.
@@ -221,7 +232,8 @@ impl<'a> Tensor<'a> {
         let mut shape = outer.to_vec();
         T::dims(&mut shape);
         let elements = shape.iter().product();
-        Self::dense(data.cast_mut().cast(), Device::Cpu, T::Element::DTYPE, elements, &shape)
+        let flat = Flat::on_host::<T::Element>(data.cast_mut().cast(), elements);
+        Self::dense("Tensor::from", flat, &shape)
             .expect("a shape of few dimensions, made from the number of elements")
     }
 }
@@ -246,8 +258,8 @@ impl<'a, M: Memory> TensorMut<'a, M> {
 impl<'a> TensorMut<'a> {
     /// Flat data with a shape.
     pub fn new<T: Element>(data: &'a mut [T], shape: impl AsRef<[usize]>) -> Result<Self> {
-        let pointer = data.as_mut_ptr().cast();
-        Tensor::dense(pointer, Device::Cpu, T::DTYPE, data.len(), shape.as_ref()).map(Self::of)
+        let flat = Flat::on_host::<T>(data.as_mut_ptr().cast(), data.len());
+        Tensor::dense("TensorMut::new", flat, shape.as_ref()).map(Self::of)
     }
 }
 

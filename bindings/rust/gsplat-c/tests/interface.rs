@@ -2,9 +2,10 @@
 
 use gsplat_c::dlpack::Managed;
 use gsplat_c::{
-    Adam, AdamGroup, Buffer, Context, Device, Error, ErrorKind, Gradients, ImageLoss, Knn, Library,
-    Outputs, Saved, Scene, Tensor, TensorMut,
+    Adam, AdamGroup, Allocator, Buffer, Context, Device, Error, ErrorKind, Gradients, ImageLoss,
+    Knn, Library, Outputs, Saved, Scene, Tensor, TensorMut,
 };
+use std::alloc::{Layout, alloc, dealloc};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -109,7 +110,8 @@ fn what_is_no_library_is_an_error() {
     assert_eq!(absent.kind(), ErrorKind::Library);
     assert!(absent.to_string().contains("/nowhere/libgsplat_c.so.1 cannot be used"), "{absent}");
     let other = other.unwrap_err().to_string();
-    assert_eq!(other, "libm.so.6 cannot be used: it has no gsplat_c_abi_version");
+    let reason = "libm.so.6 cannot be used: it has no gsplat_c_abi_version";
+    assert_eq!(other, format!("Library::open: {reason}"));
 }
 
 #[test]
@@ -138,7 +140,7 @@ fn kind_without_device() -> ErrorKind {
 #[test]
 fn shapes_need_as_many_elements_as_there_are() {
     let error = Tensor::new(&[0.0f32; 12], [5, 3]).unwrap_err();
-    assert_eq!(error.to_string(), "12 elements cannot have the shape [5, 3]");
+    assert_eq!(error.to_string(), "Tensor::new: shape is [5, 3], expected one of 12 elements");
     assert!(Tensor::new(&[0.0f32; 12], [usize::MAX, usize::MAX]).is_err());
     assert!(Tensor::new(&[0.0f32; 1], [1; 7]).is_err());
     assert_eq!(Tensor::from(&[[[0.0f32; 3]; 16]; 5]).shape(), [5, 16, 3]);
@@ -171,6 +173,44 @@ fn saved_states_outlive_their_context_and_threads() {
     assert_eq!(gradient(&cpu()).unwrap_err().kind(), ErrorKind::State);
     drop(clone); // the state holds the context now
     drop(saved);
+}
+
+/// The system's memory, and the bytes that are out.
+#[derive(Clone, Default)]
+struct Counted(Arc<AtomicUsize>);
+
+// SAFETY: the system's allocator.
+unsafe impl Allocator for Counted {
+    fn allocate(
+        &self,
+        bytes: usize,
+        alignment: usize,
+        device: Device,
+        stream: *mut std::ffi::c_void,
+    ) -> *mut std::ffi::c_void {
+        assert!(device == Device::Cpu && stream.is_null() && alignment <= 256);
+        self.0.fetch_add(bytes, Ordering::Relaxed);
+        // SAFETY: a size above 0 and a power of two.
+        unsafe { alloc(Layout::from_size_align(bytes.max(1), 256).unwrap()) }.cast()
+    }
+
+    fn free(&self, data: *mut std::ffi::c_void, bytes: usize, _: Device, _: *mut std::ffi::c_void) {
+        self.0.fetch_sub(bytes, Ordering::Relaxed);
+        // SAFETY: from above, with the same bytes.
+        unsafe { dealloc(data.cast(), Layout::from_size_align(bytes.max(1), 256).unwrap()) }
+    }
+}
+
+#[test]
+fn memory_comes_from_the_allocator() {
+    let counted = Counted::default();
+    let context = Context::builder(Device::Cpu).allocator(counted.clone()).build().unwrap();
+    let mut image = vec![0.0f32; FLOATS];
+    let outputs = Outputs::new(TensorMut::new(&mut image, SIZE).unwrap());
+    let saved = scene(&MEANS).forward(&context, outputs).unwrap();
+    assert!(counted.0.load(Ordering::Relaxed) > 0);
+    drop((saved, context));
+    assert_eq!(counted.0.load(Ordering::Relaxed), 0);
 }
 
 #[test]

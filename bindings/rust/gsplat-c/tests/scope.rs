@@ -133,7 +133,7 @@ fn a_failure_to_wait_is_told() {
     });
     let error = result.unwrap_err();
     assert_eq!((error.kind(), error.cuda_code()), (ErrorKind::Cuda, Some(700)));
-    assert_eq!(error.to_string(), "scope: cuStreamSynchronize failed with 700");
+    assert_eq!(error.to_string(), "Context::scope: cuStreamSynchronize failed with 700");
 }
 
 #[test]
@@ -321,7 +321,7 @@ fn memory_of_another_device_is_an_error() {
     let result = Knn::new(points).mean2(&mut mean2).run(&mock.context());
     assert_eq!(
         result.unwrap_err().to_string(),
-        "operations of a CUDA context run in a scope: Context::scope"
+        "Knn::run: queue is a context of Cuda(1), expected a scope: Context::scope"
     );
 }
 
