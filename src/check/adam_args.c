@@ -1,5 +1,4 @@
 #include "args.h"
-#include "number.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,8 +94,7 @@ static gsc_status check_groups(const gsc__call *call, const gsc_adam_args *args,
 gsc_status gsc__adam_args(const gsc__call *call, const gsc_adam_args *theirs, gsc__adam *out) {
     gsc_adam_args args;
     memset(out, 0, sizeof *out);
-    GSC__TRY(gsc__args_copy(call, "args", &args, sizeof args, theirs,
-                            GSC__SIZE_THROUGH(gsc_adam_args, visible)));
+    GSC__TRY(GSC__ARGS_COPY(call, "args", &args, theirs, visible));
     GSC__TRY(gsc__check_flags(call, "flags", args.flags, GSC_ADAM_DECOUPLED));
     if (args.group_count == 0) return GSC_OK;
     if (args.group_count > GSC__MAX_ADAM_GROUPS) {

@@ -3,7 +3,7 @@
 #ifndef GSC_CHECK_ARGS_H
 #define GSC_CHECK_ARGS_H
 
-#include "tensor.h"
+#include "fields.h"
 
 /* ----------------------------------------------------------------- rasterizer */
 

@@ -1,5 +1,4 @@
 #include "args.h"
-#include "number.h"
 
 #include "core/context.h"
 
@@ -106,8 +105,7 @@ static gsc_status ssim_common(const gsc__call *call, const gsc_ssim_args *theirs
                               gsc_ssim_args *args, gsc__sizes *sizes, gsc__ssim *out) {
     gsc__image_pair *pair = &out->pair;
     memset(out, 0, sizeof *out);
-    GSC__TRY(gsc__args_copy(call, "args", args, sizeof *args, theirs,
-                            GSC__SIZE_THROUGH(gsc_ssim_args, grad_target)));
+    GSC__TRY(GSC__ARGS_COPY(call, "args", args, theirs, grad_target));
     GSC__TRY(check_options(call, args, pair));
     GSC__TRY(check_size(call, sizes, args->image, pair));
     return gsc__fields_check(call, sizes, ssim_images, GSC__COUNT(ssim_images), args, pair);
@@ -172,18 +170,12 @@ static gsc_status loss_common(const gsc__call *call, const gsc_image_loss_args *
     return gsc__fields_check(call, sizes, loss_results, GSC__COUNT(loss_results), args, out);
 }
 
-static gsc_status copy_loss_args(const gsc__call *call, const gsc_image_loss_args *theirs,
-                                 gsc_image_loss_args *args, gsc__image_loss *out) {
-    memset(out, 0, sizeof *out);
-    return gsc__args_copy(call, "args", args, sizeof *args, theirs,
-                          GSC__SIZE_THROUGH(gsc_image_loss_args, grad_image));
-}
-
 gsc_status gsc__image_loss_args(const gsc__call *call, const gsc_image_loss_args *theirs,
                                 gsc__image_loss *out) {
     gsc__sizes sizes = {0};
     gsc_image_loss_args args;
-    GSC__TRY(copy_loss_args(call, theirs, &args, out));
+    memset(out, 0, sizeof *out);
+    GSC__TRY(GSC__ARGS_COPY(call, "args", &args, theirs, grad_image));
     GSC__TRY(loss_common(call, &args, args.image, &sizes, out));
     return gsc__fields_check(call, &sizes, loss_images, GSC__COUNT(loss_images), &args, &out->pair);
 }
@@ -217,7 +209,8 @@ gsc_status gsc__train_loss_args(const gsc__call *call, const gsc_image_loss_args
     gsc__raster_sizes_of(raster, &sizes);
     const int64_t columns = gsc__size(&sizes, 'Z'), rows = gsc__size(&sizes, 'Y');
     const int64_t dense[3] = {rows * columns, columns, 1};
-    GSC__TRY(copy_loss_args(call, theirs, &args, out));
+    memset(out, 0, sizeof *out);
+    GSC__TRY(GSC__ARGS_COPY(call, "args", &args, theirs, grad_image));
     if (args.image) {
         return gsc__refuse(call, GSC_ERROR_INVALID_ARGUMENT,
                            "@image is given, but it is the rasterizer's colour");

@@ -1,5 +1,4 @@
 #include "args.h"
-#include "number.h"
 
 #define TENSOR(name, ...) GSC__FIELD(gsc_knn_args, gsc__knn, name, __VA_ARGS__)
 static const gsc__field inputs[] = {
@@ -18,8 +17,7 @@ gsc_status gsc__knn_args(const gsc__call *call, const gsc_knn_args *theirs, gsc_
     gsc__sizes sizes = {.limits = limits};
     gsc_knn_args args;
     memset(out, 0, sizeof *out);
-    GSC__TRY(gsc__args_copy(call, "args", &args, sizeof args, theirs,
-                            GSC__SIZE_THROUGH(gsc_knn_args, scratch)));
+    GSC__TRY(GSC__ARGS_COPY(call, "args", &args, theirs, scratch));
     GSC__TRY(gsc__check_flags(call, "flags", args.flags, 0));
     out->k = args.k ? args.k : 3;
     GSC__TRY(gsc__check_range(call, "k", out->k, 1, GSC__MAX_KNN_K));

@@ -1,4 +1,4 @@
-#include "number.h"
+#include "fields.h"
 
 #include <math.h>
 

@@ -1,5 +1,4 @@
 #include "args.h"
-#include "number.h"
 
 #include "core/context.h"
 
@@ -136,7 +135,7 @@ static const gsc__field others[] = {
 static gsc_status check_matrices(const gsc__call *call, gsc__sizes *sizes, const gsc__field *field,
                                  const gsc_raster_args *args, const gsc_real **data,
                                  bool *by_rows) {
-    const DLTensor *given = gsc__field_of(field, args);
+    const DLTensor *given = gsc__pointer_at(args, field->from);
     gsc__found found;
     GSC__TRY(gsc__tensor_check(call, sizes, field, given, &found));
     *data = found.data;
@@ -201,18 +200,12 @@ static gsc_status check_view(const gsc__call *call, gsc__sizes *sizes, const gsc
 
 /* --------------------------------------------------------------- descriptors */
 
-static gsc_status copy_args(const gsc__call *call, const gsc_raster_args *theirs,
-                            gsc_raster_args *ours) {
-    return gsc__args_copy(call, "args", ours, sizeof *ours, theirs,
-                          GSC__SIZE_THROUGH(gsc_raster_args, sh_dc));
-}
-
 gsc_status gsc__raster_args(const gsc__call *call, const gsc_raster_args *theirs,
                             gsc__raster *out) {
     gsc__sizes sizes = {.limits = limits};
     gsc_raster_args args;
     memset(out, 0, sizeof *out);
-    GSC__TRY(copy_args(call, theirs, &args));
+    GSC__TRY(GSC__ARGS_COPY(call, "args", &args, theirs, sh_dc));
     GSC__TRY(check_scalars(call, &args, out));
     GSC__TRY(check_choices(call, &args));
     GSC__TRY(check_view(call, &sizes, &args, out));
@@ -245,7 +238,7 @@ gsc_status gsc__visible_args(const gsc__call *call, const gsc_raster_args *their
     gsc__sizes sizes = {.limits = limits};
     gsc_raster_args args;
     memset(out, 0, sizeof *out);
-    GSC__TRY(copy_args(call, theirs, &args));
+    GSC__TRY(GSC__ARGS_COPY(call, "args", &args, theirs, sh_dc));
     GSC__TRY(gsc__check_flags(call, "flags", args.flags, KNOWN_FLAGS));
     GSC__TRY(check_planes(call, &args, &out->camera));
     GSC__TRY(check_view(call, &sizes, &args, out));
@@ -258,20 +251,15 @@ gsc_status gsc__visible_args(const gsc__call *call, const gsc_raster_args *their
 void gsc__raster_sizes_of(const gsc__raster *raster, gsc__sizes *sizes) {
     const bool last = (raster->flags & GSC_RASTER_PIXEL_LAST) != 0;
     const int64_t c = raster->cameras, d = raster->channels, h = raster->height, w = raster->width;
-    const struct {
-        char letter;
-        int64_t size;
-    } list[] = {{'C', c},
-                {'D', d},
-                {'H', h},
-                {'W', w},
-                {'N', raster->gaussians},
-                {'K', raster->sh_coefficients},
-                {'X', last ? h : d},
-                {'Y', last ? w : h},
-                {'Z', last ? d : w},
-                {'E', raster->colors_stride || c == 1 ? c : GSC__NO_DIMENSION},
-                {'B', raster->background_stride ? c : GSC__NO_DIMENSION}};
-    for (size_t i = 0; i < GSC__COUNT(list); ++i)
-        gsc__size_set(sizes, list[i].letter, list[i].size);
+    gsc__size_set(sizes, 'C', c);
+    gsc__size_set(sizes, 'D', d);
+    gsc__size_set(sizes, 'H', h);
+    gsc__size_set(sizes, 'W', w);
+    gsc__size_set(sizes, 'N', raster->gaussians);
+    gsc__size_set(sizes, 'K', raster->sh_coefficients);
+    gsc__size_set(sizes, 'X', last ? h : d);
+    gsc__size_set(sizes, 'Y', last ? w : h);
+    gsc__size_set(sizes, 'Z', last ? d : w);
+    gsc__size_set(sizes, 'E', raster->colors_stride || c == 1 ? c : GSC__NO_DIMENSION);
+    gsc__size_set(sizes, 'B', raster->background_stride ? c : GSC__NO_DIMENSION);
 }

@@ -7,8 +7,7 @@ gsc_status gsc__raster_buffers_args(const gsc__call *call, const gsc_raster_buff
     gsc_raster_buffers buffers;
     memset(out, 0, sizeof *out);
     if (!needs) needs = &nothing;
-    GSC__TRY(gsc__args_copy(call, "buffers", &buffers, sizeof buffers, theirs,
-                            GSC__SIZE_THROUGH(gsc_raster_buffers, scratch)));
+    GSC__TRY(GSC__ARGS_COPY(call, "buffers", &buffers, theirs, scratch));
     if (required) GSC__TRY(gsc__require(call, "state", buffers.state));
     GSC__TRY(gsc__tensor_bytes(call, "state", buffers.state, needs->state, &out->state,
                                &out->state_bytes));
@@ -25,8 +24,7 @@ gsc_status gsc__raster_buffers_args(const gsc__call *call, const gsc_raster_buff
 
 gsc_status gsc__raster_info_args(const gsc__call *call, const gsc_raster_info *theirs,
                                  gsc_raster_info *out) {
-    GSC__TRY(gsc__args_copy(call, "info", out, sizeof *out, theirs,
-                            GSC__SIZE_THROUGH(gsc_raster_info, visible)));
+    GSC__TRY(GSC__ARGS_COPY(call, "info", out, theirs, visible));
     out->struct_size = sizeof *out;
     if (out->visible < 0 || out->visible > GSC__MAX_GAUSSIANS)
         return gsc__refuse(call, out->visible < 0 ? GSC_ERROR_INVALID_ARGUMENT : GSC_ERROR_OVERFLOW,

@@ -50,12 +50,6 @@ const gsc__field *gsc__parameter_field(int32_t parameter) {
     return &grad_fields[FIRST_PARAMETER + parameter - 1];
 }
 
-static bool has(const gsc__raster *raster, size_t input) {
-    const void *data;
-    memcpy(&data, (const char *)raster + input, sizeof data);
-    return data != NULL;
-}
-
 static gsc_status check_fields(const gsc__call *call, const gsc__raster *raster,
                                const gsc__field *fields, size_t count, const void *descriptor,
                                void *result) {
@@ -63,7 +57,9 @@ static gsc_status check_fields(const gsc__call *call, const gsc__raster *raster,
     for (size_t i = 0; i < count; ++i) {
         const size_t input = fields[i].needs;
         const bool weights = input == offsetof(gsc__raster, pixel_weights);
-        if (!gsc__field_of(&fields[i], descriptor) || !input || has(raster, input)) continue;
+        if (!gsc__pointer_at(descriptor, fields[i].from) || !input ||
+            gsc__pointer_at(raster, input))
+            continue;
         return gsc__refuse(call, GSC_ERROR_INVALID_ARGUMENT, "@%s is wanted, but %s is not given",
                            fields[i].name, weights ? "pixel_weights" : fields[i].name);
     }
@@ -85,8 +81,7 @@ gsc_status gsc__raster_outputs_args(const gsc__call *call, const gsc__raster *ra
     memset(out, 0, sizeof *out);
     out->radii_axes = 1;
     if (!theirs && !color_required) return GSC_OK;
-    GSC__TRY(gsc__args_copy(&part, NULL, &outputs, sizeof outputs, theirs,
-                            GSC__SIZE_THROUGH(gsc_raster_outputs, weight_distance)));
+    GSC__TRY(GSC__ARGS_COPY(&part, NULL, &outputs, theirs, weight_distance));
     if (color_required) GSC__TRY(gsc__require(&part, "color", outputs.color));
     GSC__TRY(check_fields(&part, raster, output_fields, GSC__COUNT(output_fields), &outputs, out));
     out->radii_axes = axes_of(raster, outputs.radii, 1);
@@ -106,8 +101,7 @@ gsc_status gsc__raster_grads_args(const gsc__call *call, const gsc__raster *rast
     gsc_raster_grads grads;
     memset(out, 0, sizeof *out);
     GSC__TRY(gsc__check_backward(call, raster));
-    GSC__TRY(gsc__args_copy(&part, NULL, &grads, sizeof grads, theirs,
-                            GSC__SIZE_THROUGH(gsc_raster_grads, background)));
+    GSC__TRY(GSC__ARGS_COPY(&part, NULL, &grads, theirs, background));
     GSC__TRY(check_fields(&part, raster, grad_fields, GSC__COUNT(grad_fields), &grads, out));
     out->means2d_axes = axes_of(raster, grads.means2d, 2);
     out->means2d_abs_axes = axes_of(raster, grads.means2d_abs, 2);

@@ -1,4 +1,4 @@
-#include "tensor.h"
+#include "fields.h"
 
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-#include "tensor.h"
+#include "fields.h"
 
 #include "core/context.h"
 
@@ -227,10 +227,10 @@ static gsc_status check_memory(const gsc__call *call, const gsc__field *field,
 
 /* -------------------------------------------------------------------- fields */
 
-const DLTensor *gsc__field_of(const gsc__field *field, const void *descriptor) {
-    const DLTensor *given;
-    memcpy(&given, (const char *)descriptor + field->from, sizeof given);
-    return given;
+void *gsc__pointer_at(const void *base, size_t offset) {
+    void *pointer;
+    memcpy(&pointer, (const char *)base + offset, sizeof pointer);
+    return pointer;
 }
 
 gsc_status gsc__tensor_check(const gsc__call *call, gsc__sizes *sizes, const gsc__field *field,
@@ -258,7 +258,7 @@ static void store(const gsc__field *field, const DLTensor *given, const gsc__fou
 gsc_status gsc__fields_check(const gsc__call *call, gsc__sizes *sizes, const gsc__field *fields,
                              size_t count, const void *descriptor, void *result) {
     for (size_t i = 0; i < count; ++i) {
-        const DLTensor *given = gsc__field_of(&fields[i], descriptor);
+        const DLTensor *given = gsc__pointer_at(descriptor, fields[i].from);
         gsc__found found;
         GSC__TRY(gsc__tensor_check(call, sizes, &fields[i], given, &found));
         if (given) store(&fields[i], given, &found, result);

@@ -1,24 +1,17 @@
 #include "args.h"
-#include "number.h"
 
 #include <stdio.h>
 
 /* -------------------------------------------------------------------- groups */
 
-static void *pointer_at(const void *base, size_t offset) {
-    void *data;
-    memcpy(&data, (const char *)base + offset, sizeof data);
-    return data;
-}
-
 /* gradient: the one with respect to the group's parameter. */
 static gsc_status check_parameter(const gsc__call *call, uint32_t index, const gsc__raster *raster,
                                   const gsc__raster_grads *grads, const gsc__field *gradient) {
-    if (!pointer_at(raster, gradient->needs)) {
+    if (!gsc__pointer_at(raster, gradient->needs)) {
         return gsc__refuse(call, GSC_ERROR_INVALID_ARGUMENT,
                            "@groups[%u] is for %s, which is not given", index, gradient->name);
     }
-    if (pointer_at(grads, gradient->to)) {
+    if (gsc__pointer_at(grads, gradient->to)) {
         return gsc__refuse(call, GSC_ERROR_INVALID_ARGUMENT,
                            "@grads.%s is wanted, but groups[%u] is for %s", gradient->name, index,
                            gradient->name);
@@ -43,7 +36,7 @@ static gsc_status check_group(const gsc__call *call, const gsc_train_group *grou
     GSC__TRY(gsc__fields_check(call, &sizes, moments, GSC__COUNT(moments), group, out));
     out->rows = raster->gaussians;
     out->row_size = out->rows ? gsc__elements(group->moment1) / out->rows : 0;
-    if (out->row_size > 0) out->parameter = pointer_at(raster, gradient->needs);
+    if (out->row_size > 0) out->parameter = gsc__pointer_at(raster, gradient->needs);
     return GSC_OK;
 }
 
@@ -109,8 +102,7 @@ gsc_status gsc__train_args(gsc__raster_call *raster_call, const gsc_train_args *
     gsc__raster *raster = &raster_call->raster;
     gsc_train_args args;
     memset(out, 0, sizeof *out);
-    GSC__TRY(gsc__args_copy(call, "args", &args, sizeof args, theirs,
-                            GSC__SIZE_THROUGH(gsc_train_args, info)));
+    GSC__TRY(GSC__ARGS_COPY(call, "args", &args, theirs, info));
     GSC__TRY(gsc__check_flags(call, "flags", args.flags, GSC_TRAIN_DECOUPLED | GSC_TRAIN_ALL_ROWS));
     out->all_rows = (args.flags & GSC_TRAIN_ALL_ROWS) != 0;
     GSC__TRY(check_raster(call, &args, raster));

@@ -61,6 +61,11 @@ gsc_status gsc__fail_cuda(gsc_status status, int32_t code, const char *format, .
 gsc_status gsc__args_copy(const gsc__call *call, const char *what, void *ours, size_t ours_size,
                           const void *theirs, size_t minimum);
 
+/* The same for descriptors whose last field in ABI 1.0 is `last`; ours: a pointer to one. */
+#define GSC__ARGS_COPY(call, what, ours, theirs, last)               \
+    gsc__args_copy((call), (what), (ours), sizeof *(ours), (theirs), \
+                   (size_t)((const char *)(&(ours)->last + 1) - (const char *)(ours)))
+
 /* The same for one element of an array, whose size is the array's stride. */
 gsc_status gsc__args_copy_sized(const gsc__call *call, const char *what, void *ours,
                                 size_t ours_size, const void *theirs, size_t theirs_size,

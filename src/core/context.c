@@ -10,8 +10,7 @@ static gsc_status copy_allocator(const gsc__call *call, const gsc_allocator *the
                                  gsc_allocator *ours) {
     memset(ours, 0, sizeof *ours);
     if (!theirs) return GSC_OK;
-    GSC__TRY(gsc__args_copy(call, "allocator", ours, sizeof *ours, theirs,
-                            GSC__SIZE_THROUGH(gsc_allocator, free)));
+    GSC__TRY(GSC__ARGS_COPY(call, "allocator", ours, theirs, free));
     if (!ours->alloc != !ours->free) {
         return gsc__refuse(call, GSC_ERROR_INVALID_ARGUMENT,
                            "allocator has %s but no %s, expected both or neither",
@@ -70,8 +69,7 @@ static gsc_status create(const gsc__call *call, const gsc_context_desc *desc,
     *context = NULL;
     gsc_context_desc ours;
     const gsc__backend *backend;
-    GSC__TRY(gsc__args_copy(call, "desc", &ours, sizeof ours, desc,
-                            GSC__SIZE_THROUGH(gsc_context_desc, cpu_threads)));
+    GSC__TRY(GSC__ARGS_COPY(call, "desc", &ours, desc, cpu_threads));
     GSC__TRY(check_desc(call, &ours));
     GSC__TRY(gsc__device_backend(call->function, ours.device, &backend));
 

@@ -2,7 +2,7 @@
 
 #include "views.h"
 
-#include "check/number.h"
+#include "check/fields.h"
 
 static const gsc__call call = {.function = "f"};
 

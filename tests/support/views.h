@@ -4,7 +4,7 @@
 
 #include "expect.h"
 
-#include "check/tensor.h"
+#include "check/fields.h"
 
 #include <stdio.h>
 

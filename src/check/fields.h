@@ -1,6 +1,7 @@
-/* From the borrowed DLTensors of a descriptor to pointers that were checked, by tables of fields. */
-#ifndef GSC_TENSOR_H
-#define GSC_TENSOR_H
+/* Tables of a descriptor's fields.  Tensors become checked pointers; numbers are checked and get their
+ * defaults. */
+#ifndef GSC_FIELDS_H
+#define GSC_FIELDS_H
 
 #include "core/backend.h"
 
@@ -42,7 +43,7 @@ const char *gsc__shape_text(const int64_t *dims, int32_t ndim, char text[GSC__SH
 const char *gsc__shapes_text(const char *shapes, const gsc__sizes *sizes,
                              char text[2 * GSC__SHAPE_TEXT_SIZE]);
 
-/* -------------------------------------------------------------------- fields */
+/* ------------------------------------------------------------------- tensors */
 
 /* The element types that a field allows, and what else it is. */
 enum {
@@ -83,8 +84,8 @@ typedef struct gsc__found {
     int64_t strides[GSC__MAX_DIMS]; /* in elements; 0 for dimensions of size 1 */
 } gsc__found;
 
-/* The tensor that a descriptor has for the field. */
-const DLTensor *gsc__field_of(const gsc__field *field, const void *descriptor);
+/* The pointer at an offset of a struct. */
+void *gsc__pointer_at(const void *base, size_t offset);
 /* Checks dtype, shape, device, strides and data, in this order. */
 gsc_status gsc__tensor_check(const gsc__call *call, gsc__sizes *sizes, const gsc__field *field,
                              const DLTensor *given, gsc__found *found);
@@ -99,5 +100,35 @@ gsc_status gsc__tensor_bytes(const gsc__call *call, const char *name, const DLTe
 
 /* GSC_ERROR_INVALID_ARGUMENT if tensor is NULL. */
 gsc_status gsc__require(const gsc__call *call, const char *name, const DLTensor *tensor);
+
+/* ------------------------------------------------------------------- numbers */
+
+/* What a number may be, beyond finite, and what its result is. */
+enum {
+    GSC__NOT_NEGATIVE = 1u << 0,
+    GSC__BELOW_ONE = 1u << 1,
+    GSC__NEGATIVE_IS_ZERO = 1u << 2,
+    GSC__TO_DOUBLE = 1u << 3 /* the result is a double, not a gsc_real */
+};
+
+typedef struct gsc__number {
+    const char *name;
+    size_t from;     /* offset in the descriptor */
+    size_t to;       /* and in the result */
+    double standard; /* what 0 stands for */
+    uint32_t kind;
+} gsc__number;
+
+/* The initialiser of a number that has the same name in both structs. */
+#define GSC__NUMBER(descriptor, result, name, ...) \
+    { #name, offsetof(descriptor, name), offsetof(result, name), __VA_ARGS__ }
+
+/* Checks each, up to the first that fails, and fills in the result. */
+gsc_status gsc__numbers_check(const gsc__call *call, const gsc__number *numbers, size_t count,
+                              const void *descriptor, void *result);
+
+/* "@NAME is 5, expected 0 to 4" unless it is in the range. */
+gsc_status gsc__check_range(const gsc__call *call, const char *name, int32_t value, int32_t least,
+                            int32_t most);
 
 #endif
