@@ -280,7 +280,9 @@ enum {
     GSC_RASTER_LOG_SCALES = 1u << 8,
     /** Opacities are 1 / (1 + exp(-x)) of what is given; gradients are with respect to that. */
     GSC_RASTER_LOGIT_OPACITIES = 1u << 9,
-    GSC_RASTER_FORWARD_ONLY = 1u << 10 /**< no backward follows; takes less memory */
+    GSC_RASTER_FORWARD_ONLY = 1u << 10, /**< no backward follows; takes less memory */
+    GSC_RASTER_COMPAT_MIP = 1u << 11    /**< with COMPAT_3DGS and ANTIALIAS: the opacity factor of
+                                             the Mip-Splatting rasterizer and its derivative */
 };
 
 /** The scene and the cameras. Pass the same values to forward and backward. Camera tensors (view to

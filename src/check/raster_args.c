@@ -5,7 +5,7 @@
 #include <math.h>
 
 /* Every flag, from the first to the last of the enum. */
-#define KNOWN_FLAGS (2u * GSC_RASTER_FORWARD_ONLY - 1u)
+#define KNOWN_FLAGS (2u * GSC_RASTER_COMPAT_MIP - 1u)
 
 /* ------------------------------------------------------------------- scalars */
 
@@ -50,10 +50,19 @@ static gsc_status check_planes(const gsc__call *call, const gsc_raster_args *arg
                        (double)out->near_plane);
 }
 
+static gsc_status check_flags(const gsc__call *call, uint32_t flags) {
+    const uint32_t needed = GSC_RASTER_COMPAT_3DGS | GSC_RASTER_ANTIALIAS;
+    GSC__TRY(gsc__check_flags(call, "flags", flags, KNOWN_FLAGS));
+    if (!(flags & GSC_RASTER_COMPAT_MIP) || (flags & needed) == needed) return GSC_OK;
+    return gsc__refuse(call, GSC_ERROR_INVALID_ARGUMENT,
+                       "@flags have GSC_RASTER_COMPAT_MIP, expected GSC_RASTER_COMPAT_3DGS and "
+                       "GSC_RASTER_ANTIALIAS with it");
+}
+
 static gsc_status check_scalars(const gsc__call *call, const gsc_raster_args *args,
                                 gsc__raster *out) {
     gsc__camera_source *camera = &out->camera;
-    GSC__TRY(gsc__check_flags(call, "flags", args->flags, KNOWN_FLAGS));
+    GSC__TRY(check_flags(call, args->flags));
     GSC__TRY(check_size(call, args));
     GSC__TRY(gsc__numbers_check(call, numbers, GSC__COUNT(numbers), args, out));
     GSC__TRY(gsc__numbers_check(call, tangents, GSC__COUNT(tangents), args, camera->tan_fov));
@@ -64,6 +73,7 @@ static gsc_status check_scalars(const gsc__call *call, const gsc_raster_args *ar
     out->height = camera->height = args->height;
     camera->compat = (args->flags & GSC_RASTER_COMPAT_3DGS) != 0;
     camera->antialias = (args->flags & GSC_RASTER_ANTIALIAS) != 0;
+    camera->mip = (args->flags & GSC_RASTER_COMPAT_MIP) != 0;
     if (!args->projection || (args->tan_fovx > 0.0f && args->tan_fovy > 0.0f)) return GSC_OK;
     return gsc__refuse(call, GSC_ERROR_INVALID_ARGUMENT,
                        "@tan_fovx and @tan_fovy are %g and %g, expected more than 0 with "

@@ -15,7 +15,7 @@ typedef struct gsc__camera_source {
     gsc_real tan_fov[2];
     gsc_real near_plane, far_plane, blur;
     int32_t width, height;
-    bool view_by_rows, projection_by_rows, compat, antialias;
+    bool view_by_rows, projection_by_rows, compat, antialias, mip;
 } gsc__camera_source;
 
 GSC__PURE gsc_real gsc__matrix_element(const gsc_real *matrix, bool by_rows, int row, int column) {
@@ -121,6 +121,7 @@ GSC__PURE void gsc__camera_make(const gsc__camera_source *source, gsc__camera *c
     camera->blur = source->blur;
     camera->compat = source->compat;
     camera->antialias = source->antialias;
+    camera->mip = source->mip;
     gsc__camera_make_view(source, camera);
     gsc__camera_make_pinhole(source, camera);
     gsc__camera_make_clamp(source, camera);

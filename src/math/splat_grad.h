@@ -59,7 +59,17 @@ GSC__PURE gsc__compensation_grad gsc__compensation_grad_of(const gsc__camera *ca
                                                            gsc_real grad_opacity,
                                                            gsc_real opacity) {
     gsc__compensation_grad out = {0, 0, 0};
-    if (!camera->antialias || !(p->det_sharp > GSC__COMPENSATION2_MIN * p->det)) return out;
+    if (!camera->antialias) return out;
+    if (camera->mip) {
+        /* Where the exact derivative has rho and (det + e)^2, the original has these. */
+        const gsc_real e = GSC__MIP_EPSILON, rho = p->compensation;
+        if (rho == 0) return out;
+        const gsc_real half = grad_opacity * opacity * (rho / (rho + e)) / (2 * (rho + e));
+        out.det_sharp = half / (p->det + e);
+        out.white = -half * (p->det_sharp * p->det / (p->det * p->det + e)) / GSC__HALF_LOG2_E;
+        return out;
+    }
+    if (!(p->det_sharp > GSC__COMPENSATION2_MIN * p->det)) return out;
     const gsc_real grad_ratio = grad_opacity * opacity / (2 * p->compensation);
     if (camera->compat) {
         /* The original differentiates at the covariance blurred once more; the adjugate of that

@@ -59,6 +59,7 @@ typedef struct gsc__camera {
     bool by_clip; /* means go through clip */
     bool compat;
     bool antialias;
+    bool mip; /* antialias as Mip-Splatting's rasterizer */
 } gsc__camera;
 
 /* A Gaussian in view, with what backward needs again. */
@@ -251,6 +252,16 @@ GSC__PURE void gsc__project_covariance(const gsc_real covariance[6], gsc__projec
     p->det_sharp = gsc__difference_of_products(p->cov[0], p->cov[2], p->cov[1], p->cov[1]);
 }
 
+/* Mip-Splatting hides a splat whose determinants are this small, and adds it here and there. */
+#define GSC__MIP_EPSILON GSC_REAL(1e-6)
+
+/* The factor of the opacity with antialiasing. */
+GSC__PURE gsc_real gsc__compensation(const gsc__camera *camera, gsc_real det_sharp, gsc_real det) {
+    const gsc_real e = GSC__MIP_EPSILON;
+    if (!camera->mip) return gsc__sqrt(gsc__fmax(det_sharp / det, GSC__COMPENSATION2_MIN));
+    return det_sharp > e && det > e ? gsc__sqrt(det_sharp / (det + e) + e) : 0;
+}
+
 /* Adds the blur.  False if the result is not an ellipse or not finite. */
 GSC__PURE bool gsc__blur(const gsc__camera *camera, gsc__projection *p) {
     gsc_real blur = camera->blur;
@@ -260,8 +271,7 @@ GSC__PURE bool gsc__blur(const gsc__camera *camera, gsc__projection *p) {
     p->compensation = 1;
     if (!(p->det > 0 && p->cov[0] > 0 && p->cov[2] > 0)) return false;
     if (!gsc__finite(p->det) || !gsc__finite(p->cov[0]) || !gsc__finite(p->cov[2])) return false;
-    if (camera->antialias)
-        p->compensation = gsc__sqrt(gsc__fmax(p->det_sharp / p->det, GSC__COMPENSATION2_MIN));
+    if (camera->antialias) p->compensation = gsc__compensation(camera, p->det_sharp, p->det);
     return true;
 }
 

@@ -242,9 +242,9 @@ static void descriptors_are_checked(void **state) {
     info.struct_size = 8;
     expect(GSC_ERROR_ABI, "train_step: struct_size of info is 8, expected at least 72");
     info.struct_size = sizeof info;
-    args.flags = 0x800;
+    args.flags = 0x1000;
     expect(GSC_ERROR_INVALID_ARGUMENT,
-           "train_step: raster.flags is 0x800, expected bits of 0x7ff only");
+           "train_step: raster.flags is 0x1000, expected bits of 0xfff only");
     args.flags = 0;
     loss.flags = 2;
     expect(GSC_ERROR_INVALID_ARGUMENT, "train_step: loss.flags is 0x2, expected bits of 0x1 only");

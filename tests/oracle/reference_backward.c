@@ -155,8 +155,19 @@ static void covariance2d_backward(const backward_task *t, int i, double grad_cov
     const double *sharp = is_compat(t->s) ? p->blurred : p->sharp; /* q4 */
     double det_blurred = p->blurred[0] * p->blurred[2] - p->blurred[1] * p->blurred[1];
     double det_sharp = p->sharp[0] * p->sharp[2] - p->sharp[1] * p->sharp[1];
-    if (!(t->s->flags & GSC_RASTER_ANTIALIAS) || det_sharp / det_blurred <= 2.5e-5) return;
     double blur = p->blurred[0] - p->sharp[0];
+    if (t->s->flags & GSC_RASTER_COMPAT_MIP) { /* its 1 / (rho + 1e-6) and 1 / (det^2 + 1e-6) */
+        const double rho = p->compensation, *blurred = p->blurred;
+        if (rho == 0) return;
+        double grad = in->opacity * p->opacity / (rho + 1e-6) / (2 * (rho + 1e-6));
+        double to_sharp = grad / (det_blurred + 1e-6);
+        double to_blurred = -grad * det_sharp / (det_blurred * det_blurred + 1e-6);
+        grad_cov[0] += to_sharp * p->sharp[2] + to_blurred * blurred[2];
+        grad_cov[1] -= 2 * (to_sharp + to_blurred) * blurred[1];
+        grad_cov[2] += to_sharp * p->sharp[0] + to_blurred * blurred[0];
+        return;
+    }
+    if (!(t->s->flags & GSC_RASTER_ANTIALIAS) || det_sharp / det_blurred <= 2.5e-5) return;
     double a = sharp[0], b = sharp[1], c = sharp[2];
     double det = a * c - b * b, more = (a + blur) * (c + blur) - b * b;
     double grad_ratio = in->opacity * reference_opacity(t->s, i) / (2 * p->compensation);

@@ -176,8 +176,11 @@ static bool blur_and_invert(const scene *s, double opacity, reference_splat *p) 
     p->conic[1] = -p->blurred[1] / det;
     p->conic[2] = p->blurred[0] / det;
     p->compensation = 1;
-    if (s->flags & GSC_RASTER_ANTIALIAS) {
-        p->compensation = sqrt(fmax(2.5e-5, determinant(p->sharp) / det));
+    double sharp = determinant(p->sharp);
+    if (s->flags & GSC_RASTER_COMPAT_MIP) {
+        p->compensation = sharp > 1e-6 && det > 1e-6 ? sqrt(sharp / (det + 1e-6) + 1e-6) : 0;
+    } else if (s->flags & GSC_RASTER_ANTIALIAS) {
+        p->compensation = sqrt(fmax(2.5e-5, sharp / det));
     }
     p->opacity = opacity * p->compensation;
     return isfinite(p->opacity);

@@ -247,10 +247,14 @@ static void projection_needs_the_field_of_view(void **state) {
 
 static void flags_and_struct_size(void **state) {
     (void)state;
-    args.flags = 0x7ff;
+    args.flags = 0xfff;
     expect_ok(check());
-    args.flags = 0x800;
-    expect(GSC_ERROR_INVALID_ARGUMENT, "rasterize: flags is 0x800, expected bits of 0x7ff only");
+    args.flags = 0x1000;
+    expect(GSC_ERROR_INVALID_ARGUMENT, "rasterize: flags is 0x1000, expected bits of 0xfff only");
+    args.flags = GSC_RASTER_COMPAT_MIP | GSC_RASTER_ANTIALIAS;
+    expect(GSC_ERROR_INVALID_ARGUMENT,
+           "rasterize: flags have GSC_RASTER_COMPAT_MIP, expected GSC_RASTER_COMPAT_3DGS and "
+           "GSC_RASTER_ANTIALIAS with it");
     args.flags = 0;
     args.struct_size = sizeof args - 1;
     assert_int_equal(check(), GSC_ERROR_ABI);

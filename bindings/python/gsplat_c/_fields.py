@@ -126,6 +126,8 @@ class RasterArgs(_RequiredArgs, total=False):
     pixel_last: Annotated[bool, Field(
         "color is [C, H, W, channels] instead of [C, channels, H, W].")]
     compat_3dgs: Annotated[bool, Field("the numeric conventions of the original 3DGS rasterizer.")]
+    compat_mip: Annotated[bool, Field(
+        "with compat_3dgs and antialias: the opacity factor of Mip-Splatting's rasterizer.")]
     deterministic: Annotated[bool, Field(
         "bitwise reproducible gradients on a GPU; the CPU's always are.")]
     log_scales: Annotated[bool, Field(

@@ -77,6 +77,9 @@ pub const GSC_RASTER_LOG_SCALES: u32 = 256;
 pub const GSC_RASTER_LOGIT_OPACITIES: u32 = 512;
 /// no backward follows; takes less memory
 pub const GSC_RASTER_FORWARD_ONLY: u32 = 1024;
+/// with COMPAT_3DGS and ANTIALIAS: the opacity factor of
+/// the Mip-Splatting rasterizer and its derivative
+pub const GSC_RASTER_COMPAT_MIP: u32 = 2048;
 /// mean over the windows inside the image only; an image smaller than
 /// the window is an error
 pub const GSC_SSIM_VALID: u32 = 1;

@@ -143,6 +143,8 @@ impl<'a, M: Memory> Scene<'a, M> {
         pixel_last: GSC_RASTER_PIXEL_LAST,
         /// Computes what the original 3DGS rasterizer computes, for scenes trained with it.
         compat_3dgs: GSC_RASTER_COMPAT_3DGS,
+        /// With `compat_3dgs` and `antialias`, the opacity factor of the Mip-Splatting rasterizer.
+        compat_mip: GSC_RASTER_COMPAT_MIP,
         /// Makes gradients bitwise reproducible on CUDA devices, as everything else always is.
         deterministic: GSC_RASTER_DETERMINISTIC,
         /// Scales are logarithms, as training and PLY files store them; gradients are with respect
