@@ -16,12 +16,13 @@ grep -hE '^\[  (PASSED|FAILED|SKIPPED)' build/meson-logs/testlog.txt || true
 
 export GSPLAT_C_LIBRARY="$root/build/libgsplat_c.so" GSPLAT_C_BUILD="$root/build" \
     GSPLAT_C_COMMAND="$root/build/tools/gsplat-c" PYTHONPATH="$root/bindings/python"
+# Fetches what the packages of the crates are tested with below.
+sh scripts/rust.sh test || failed="$failed bindings/rust"
+
 # tests/gpu is for machines with a GPU.
 for folder in tests bindings/python/tests; do
     python3 -m pytest -q -rs -p no:cacheprovider --ignore=tests/gpu $folder ||
         failed="$failed $folder"
 done
-
-sh scripts/rust.sh test || failed="$failed bindings/rust"
 
 [ -z "$failed" ] || die "failed:$failed"

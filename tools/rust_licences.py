@@ -19,6 +19,7 @@ ALLOWED = {"0BSD", "Apache-2.0", "BSD-3-Clause", "ISC", "MIT", "Unicode-3.0", "U
 # Arguments of `cargo tree`; a crate's purpose is the first that lists it.
 PURPOSES = {
     "always": "--edges normal,build --no-default-features",
+    "feature `bundled`": "--edges normal,build --package gsplat-c --features bundled",
     "feature `cudarc`": "--edges normal,build --package gsplat-c --features cudarc",
     "feature `ndarray`": "--edges normal,build --package gsplat-c --features ndarray",
     "tests and examples": "--edges all --all-features",

@@ -1,5 +1,5 @@
-//! Finds the library to link: in the folder named by `GSPLAT_C_LIB_DIR`, or with pkg-config.
-//! Does nothing without the feature `link`.
+//! Finds the library to link: in the folder named by `GSPLAT_C_LIB_DIR`, or, with the feature
+//! `bundled`, compiled here, or with pkg-config.  Does nothing without the feature `link`.
 
 use std::{env, process::Command};
 
@@ -12,21 +12,35 @@ fn main() {
         return;
     }
     if let Ok(folder) = env::var("GSPLAT_C_LIB_DIR") {
-        link(&format!("-L{folder} -lgsplat_c"));
+        search(&folder);
+        println!("cargo::rustc-link-lib=gsplat_c");
         return;
     }
-    match pkg_config() {
-        Ok(flags) => link(&flags),
-        Err(reason) => println!(
-            "cargo::error=libgsplat_c was not found: {reason}. Install it, name its folder by \
-             GSPLAT_C_LIB_DIR, or build with the feature dlopen instead of link."
-        ),
+    #[cfg(feature = "bundled")]
+    let found = bundled::compile().map_err(|reason| format!("libgsplat_c was not built: {reason}"));
+    #[cfg(not(feature = "bundled"))]
+    let found = pkg_config().map_err(|reason| {
+        format!(
+            "libgsplat_c was not found: {reason}. Install it, name its folder by \
+             GSPLAT_C_LIB_DIR, let the feature bundled compile it, or load it at run time: \
+             default-features = false, and with gsplat-c-sys the feature dlopen"
+        )
+    });
+    if let Err(message) = found {
+        println!("cargo::error={message}");
     }
 }
 
-/// The linker flags from pkg-config, for a library with the bindings' major version and at least
-/// their minor.
-fn pkg_config() -> Result<String, String> {
+/// A folder for the linker, which dependents see as `DEP_GSPLAT_C_LIB_DIR`.
+fn search(folder: &str) {
+    println!("cargo::rustc-link-search=native={folder}");
+    println!("cargo::metadata=lib_dir={folder}");
+}
+
+/// Links what pkg-config says, for a library with the bindings' major version and at least their
+/// minor.
+#[cfg_attr(feature = "bundled", allow(dead_code))]
+fn pkg_config() -> Result<(), String> {
     let number = |name| env::var(name).unwrap_or_default().parse().unwrap_or(0);
     let (major, minor): (u32, u32) =
         (number("CARGO_PKG_VERSION_MAJOR"), number("CARGO_PKG_VERSION_MINOR"));
@@ -41,17 +55,127 @@ fn pkg_config() -> Result<String, String> {
         let text = String::from_utf8_lossy(&output.stderr);
         return Err(text.trim().replace('\n', "; "));
     }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
-/// Translates linker flags for cargo; `DEP_GSPLAT_C_LIB_DIR` passes the folder to dependents.
-fn link(flags: &str) {
-    for flag in flags.split_whitespace() {
+    for flag in words(&String::from_utf8_lossy(&output.stdout)) {
         if let Some(folder) = flag.strip_prefix("-L") {
-            println!("cargo::rustc-link-search=native={folder}");
-            println!("cargo::metadata=lib_dir={folder}");
+            search(folder);
         } else if let Some(name) = flag.strip_prefix("-l") {
             println!("cargo::rustc-link-lib={name}");
         }
+    }
+    Ok(())
+}
+
+/// The words of a shell's line, whose blanks may be escaped by a backslash.
+fn words(line: &str) -> Vec<String> {
+    let (mut words, mut word, mut letters) = (Vec::new(), String::new(), line.chars());
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\\' => word.extend(letters.next()),
+            letter if letter.is_whitespace() => words.push(std::mem::take(&mut word)),
+            letter => word.push(letter),
+        }
+    }
+    words.push(word);
+    words
+}
+
+/// The library for the CPU, from the sources in the folder `c`, as meson.build compiles them.
+#[cfg(feature = "bundled")]
+mod bundled {
+    use std::path::{Path, PathBuf};
+    use std::{env, fs};
+
+    pub fn compile() -> Result<(), String> {
+        println!("cargo::rerun-if-changed=c");
+        let target = |what: &str| env::var(format!("CARGO_CFG_TARGET_{what}")).unwrap_or_default();
+        if target("OS") != "linux" {
+            return Err(format!("the feature bundled is for Linux, not {}", target("OS")));
+        }
+        let folder = Path::new("c/src");
+        let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
+        write_config(&out).map_err(|error| format!("{}: {error}", out.display()))?;
+        let (mut names, mut objects) = (String::new(), Vec::new());
+        for (name, flags) in instruction_sets(&target("ARCH")) {
+            names += &format!("ISA({name}) ");
+            // The optimiser may contract to fused multiply-adds, except in project.c.
+            for (file, contraction) in [("cpu_isa", "fast"), ("project", "off")] {
+                let object = compiler(&out)
+                    .flags(["-fno-trapping-math", &format!("-ffp-contract={contraction}")])
+                    .flags(*flags)
+                    .define("GSC_ISA", *name)
+                    .file(folder.join(format!("cpu/{file}.c")))
+                    .out_dir(out.join(name)) // objects have the names of their sources
+                    .try_compile_intermediates()
+                    .map_err(|error| error.to_string())?;
+                objects.extend(object);
+            }
+        }
+        let mut library = compiler(&out);
+        library.flag("-ffp-contract=off").define("GSC_ISAS", names.trim()).objects(objects);
+        for part in ["api", "check", "core", "cpu", "os"] {
+            let listed = fs::read_dir(folder.join(part)).map_err(|error| error.to_string())?;
+            let mut files: Vec<_> = listed.flatten().map(|entry| entry.path()).collect();
+            files.sort();
+            library.files(files.iter().filter(|file| {
+                let elsewhere = ["cpu_isa.c", "project.c", "system_windows.c"];
+                file.extension().is_some_and(|kind| kind == "c")
+                    && !elsewhere.iter().any(|name| file.ends_with(name))
+            }));
+        }
+        library.try_compile("gsplat_c").map_err(|error| error.to_string())?;
+        for name in ["m", "dl", "pthread"] {
+            println!("cargo::rustc-link-lib={name}");
+        }
+        Ok(())
+    }
+
+    fn instruction_sets(arch: &str) -> &'static [(&'static str, &'static [&'static str])] {
+        match arch {
+            "x86_64" => &[
+                ("baseline", &[]),
+                ("avx2", &["-mavx2", "-mfma", "-mbmi2"]),
+                (
+                    "avx512",
+                    &[
+                        "-mavx512f",
+                        "-mavx512vl",
+                        "-mavx512dq",
+                        "-mavx512bw",
+                        "-mfma",
+                        "-mbmi2",
+                        "-mprefer-vector-width=512",
+                    ],
+                ),
+            ],
+            "aarch64" => &[("neon", &[])],
+            _ => &[("baseline", &[])],
+        }
+    }
+
+    /// Optimised in debug builds too: without, nothing is fast enough to be useful.
+    fn compiler(out: &Path) -> cc::Build {
+        let mut build = cc::Build::new();
+        build
+            .std("c11")
+            .opt_level(3)
+            .warnings(false)
+            .flags(["-fno-math-errno", "-fvisibility=hidden", "-Wno-psabi"])
+            // -iquote and not -I: some headers are named as the system's.
+            .flags(["-iquote", "c/src"])
+            .include("c/include")
+            .include(out)
+            .define("GSC_BUILDING_LIBRARY", None);
+        build
+    }
+
+    /// What meson writes.
+    fn write_config(out: &Path) -> std::io::Result<()> {
+        let version = env::var("CARGO_PKG_VERSION").unwrap_or_default();
+        let text = format!(
+            "#define GSC_VERSION_STRING \"{version}\"\n\
+             #define GSC_BUILD_COMPILER __VERSION__\n\
+             #define GSC_BUILD_TYPE \"bundled\"\n"
+        );
+        fs::write(out.join("build_config.h"), text)
     }
 }

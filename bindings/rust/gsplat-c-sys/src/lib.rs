@@ -6,7 +6,8 @@
 //!
 //! # Linked, or loaded at run time
 //! With the feature `link`, the default, the functions are linked and can be called by name.
-//! The build looks in the folder named by `GSPLAT_C_LIB_DIR`, then asks pkg-config.
+//! The build looks in the folder named by `GSPLAT_C_LIB_DIR`, then asks pkg-config.  With the
+//! feature `bundled` it compiles the library for the CPU instead of asking.
 //!
 //! With the feature `dlopen` a program starts without the library and opens it with
 //! [`Api::open`].  An [`Api`] is a table of the functions, either of the linked library

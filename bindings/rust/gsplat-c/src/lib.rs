@@ -48,6 +48,7 @@
 //! # Features
 //! - `link` (default): the library is linked, found by `GSPLAT_C_LIB_DIR` or pkg-config when
 //!   the program is built.  Without it the library is opened when the first context is made.
+//! - `bundled`: the library is compiled for the CPU, by gcc or clang, and linked statically.
 //! - `ndarray`: arrays and views of [`ndarray`](https://docs.rs/ndarray) become tensors.
 //! - `cudarc`: device memory and streams of [`cudarc`](https://docs.rs/cudarc) in scopes.
 //!
@@ -82,7 +83,7 @@ mod ndarray;
 
 /// The examples of the workspace's README.
 #[cfg(all(doctest, feature = "cudarc"))]
-#[doc = include_str!("../../README.md")]
+#[doc = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/", env!("CARGO_PKG_README")))]
 mod readme {}
 
 pub use adam::{Adam, AdamGroup};
