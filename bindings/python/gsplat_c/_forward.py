@@ -84,17 +84,23 @@ def _take_saved(block, place):
     return SavedRaster(take(state), take(lists) if lists else None, INFO.unpack(block, info))
 
 
+def project(block, args, results):
+    """Step one: fills the outputs of Gaussians.  (state, its view, info)"""
+    info = INFO.default(block)
+    check(lib.gsc_raster_sizes(block.context, args, info))
+    state, state_view = _allocate(block, "state", INFO.read(block, info, "state_bytes"))
+    buffers = BUFFERS.pack(block, state_view, 0, 0)
+    check(lib.gsc_raster_project(block.context, args, buffers, results, info, block.stream))
+    return state, state_view, info
+
+
 def _forward_in_steps(block, args, results, limit):
     """The same in memory that is allocated here.
 
     The library cannot ask the framework for it on the CPU, whose one context all frameworks
     share, nor on a stream of the caller's; and it does not bound the lists.
     """
-    info = INFO.default(block)
-    check(lib.gsc_raster_sizes(block.context, args, info))
-    state, state_view = _allocate(block, "state", INFO.read(block, info, "state_bytes"))
-    buffers = BUFFERS.pack(block, state_view, 0, 0)
-    check(lib.gsc_raster_project(block.context, args, buffers, results, info, block.stream))
+    state, state_view, info = project(block, args, results)
     size = INFO.read(block, info, "intersections_bytes")
     if limit is not None:
         limit = integer(limit, "max_intersections_bytes")

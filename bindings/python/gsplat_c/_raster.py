@@ -20,7 +20,7 @@ from ._fields import (
     RasterOutputs,
     documented,
 )
-from ._forward import BUFFERS, INFO, SavedRaster, forward
+from ._forward import BUFFERS, INFO, SavedRaster, forward, project
 from ._lib import check, lib
 from ._scene import (
     add_flags,
@@ -126,6 +126,14 @@ def forward_packed(function, numbers, tensors, outputs=(), out=None, stream=None
         results = block.arrays.pack_named(block, OUTPUTS, values)
         saved = forward(block, args, results, not numbers[0] & FORWARD_ONLY, limit)
         return convert(block, values, out), saved
+
+
+def project_packed(function, numbers, tensors, outputs):
+    """Fills outputs of Gaussians, arrays by name, as forward_packed() would, without an image."""
+    with call(function) as block:
+        begin(block, tensors[_MEANS], "means", None, True)
+        args = block.arrays.pack_fields(block, numbers, tensors)
+        project(block, args, block.arrays.pack_named(block, OUTPUTS, outputs))
 
 
 def rasterize_backward(

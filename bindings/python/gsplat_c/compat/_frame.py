@@ -14,7 +14,18 @@ from .._arrays import allocate
 from .._errors import ArgumentTypeError, argument_error, integer
 from .._fields import FIELDS, NUMBERS, SMALLEST, TENSORS
 from .._scene import number
-from ._variants import LIBRARY_INPUTS, LIBRARY_NAMES, OUTPUTS, PLAIN, POSED, SCENE_NAMES, SPLIT
+from . import _sh_axes
+from ._variants import (
+    DENSIFIED,
+    LIBRARY_INPUTS,
+    LIBRARY_NAMES,
+    OUTPUTS,
+    PLAIN,
+    POSED,
+    SCENE_NAMES,
+    SINKS,
+    SPLIT,
+)
 
 _MAX_DEGREE = 3  # the originals read a higher degree as this one
 _FLOAT = torch.float32
@@ -27,8 +38,8 @@ SCENE = TENSORS.index("pixel_weights") + 1  # the camera and the weights come be
 # Where the fields of the scene are among the inputs; the inputs must end with a None, for others.
 _in_order = {names: itemgetter(*(names.index(own) if own in names else -1
                                  for own in map(LIBRARY_INPUTS.get, TENSORS[SCENE:])))
-             for names in (PLAIN, SPLIT, POSED)}
-_COLORS = FIELDS["colors"].place - SCENE
+             for names in (PLAIN, SPLIT, POSED, DENSIFIED)}
+_COLORS, _SH = FIELDS["colors"].place - SCENE, FIELDS["sh"].place - SCENE
 
 
 def check_float(name, tensor):
@@ -76,7 +87,7 @@ def pixel_weights(settings):
     return weights if weights is not None and weights.numel() else None
 
 
-def scene_of(names, tensors):
+def scene_of(variant, names, tensors):
     """The inputs that the image depends on, by the fields of the library; None for absent ones."""
     scene = []
     for name, tensor in zip(names, tensors):
@@ -86,8 +97,11 @@ def scene_of(names, tensors):
             check_float(name, tensor)
         scene.append(tensor)
     scene = _in_order[names]((*scene, None))
-    # Colours take the place of sh and sh_dc, which come last.
-    return scene if scene[_COLORS] is None else (*scene[:-2], None, None)
+    if scene[_COLORS] is not None:  # they take the place of sh and sh_dc, which come last
+        return (*scene[:-2], None, None)
+    if variant.permutes_sh and scene[_SH] is not None and scene[_SH].ndim == 3:
+        return (*scene[:_SH], _sh_axes.to_usual(scene[_SH]), *scene[_SH + 1:])
+    return scene
 
 
 def camera_of(variant, settings, scene):
@@ -162,7 +176,7 @@ def forward(variant, settings, names, tensors, save):
         return make_results(
             variant, integer(settings.image_height, "image_height"),
             integer(settings.image_width, "image_width"), 0, means.device, weighs)[0], None
-    scene = scene_of(names, tensors)
+    scene = scene_of(variant, names, tensors)
     numbers, camera = camera_of(variant, settings, scene)
     results, outputs = allocate("the results", make_results, variant, numbers[_HEIGHT],
                                 numbers[_WIDTH], count, means.device, weighs)
@@ -176,7 +190,20 @@ def forward(variant, settings, names, tensors, save):
     return results, Frame(saved, numbers, (*camera, None, *scene)) if save else None
 
 
-def backward(frame, upstream, shapes, wanted):
+def radii(variant, settings, means3D, scales, rotations, covariances):
+    """The radii that forward() would find, int32 [P], without an image."""
+    count, device = count_of(means3D), means3D.device
+    found = torch.zeros(count, dtype=torch.int32, device=device)
+    if count:  # opacities and colours have no part in them
+        scene = scene_of(variant, PLAIN, (means3D, None, None, means3D, torch.ones(
+            count, device=device), scales, rotations, covariances))
+        numbers, camera = camera_of(variant, settings, scene)
+        _raster.project_packed("visible_filter", numbers, (*camera, None, *scene),
+                               {"radii": found})
+    return found
+
+
+def backward(variant, frame, upstream, shapes, wanted):
     """Gradients by input name, of the inputs ``wanted``.
 
     Args:
@@ -185,7 +212,7 @@ def backward(frame, upstream, shapes, wanted):
         shapes: of the inputs, by name.  Those that had no part in the image get zeros.
     """
     used = {name: LIBRARY_NAMES[name] for name in wanted
-            if name == "means2D" or frame.input(name) is not None}
+            if name in SINKS or frame.input(name) is not None}
     view, position = (frame.tensors[FIELDS[name].place] for name in ("view", "position"))
     wants_pose = "theta" in wanted or "rho" in wanted
     wrt = [*used.values(), *(("view",) if wants_pose else ()),
@@ -195,11 +222,13 @@ def backward(frame, upstream, shapes, wanted):
     if upstream and wrt:
         for name, value in upstream.items():
             check_float(f"grad_{name}", value)
-        out = {"means2d": torch.empty(shapes["means2D"], device=device)
-               } if "means2D" in used else None
+        out = {LIBRARY_NAMES[name]: torch.empty(shapes[name], device=device)
+               for name in SINKS if name in used}
         found = _raster.backward_packed(frame.saved, frame.numbers, frame.tensors, wrt, upstream,
                                         out, _raster.GRAD2D_NDC)
     gradients = {name: found[own] for name, own in used.items() if own in found}
+    if variant.permutes_sh and "sh" in gradients:
+        gradients["sh"] = _sh_axes.gradient_to_permuted(gradients["sh"], shapes["sh"])
     if "view" in found:
         gradients["theta"], gradients["rho"] = pose_gradients(view, found["view"],
                                                               found.get("position"))

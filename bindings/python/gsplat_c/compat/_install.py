@@ -25,10 +25,8 @@ def install(variant: str | None = None) -> str:
     imports from then on.
 
     Args:
-        variant: "auto" (the settings of a frame decide), "2023", "2024-08", "2024",
-            "2024-accel", "taming-rasterizer", "taming", "w-depth", "w-pose" or
-            "depth-alpha".  By default what GSPLAT_C_COMPAT says, else what is installed
-            already, else "auto".
+        variant: one of gsplat_c.compat.variants; "auto": the settings of a frame decide.
+            By default what GSPLAT_C_COMPAT says, else what is installed already, else "auto".
 
     Returns:
         The variant's name.
@@ -152,6 +150,7 @@ def _raw(variant):
     found = {
         "rasterize_gaussians": _raw.make_rasterize_gaussians(variant),
         "rasterize_gaussians_backward": _raw.make_rasterize_gaussians_backward(variant),
+        "rasterize_aussians_filter": _raw.rasterize_aussians_filter,
         "mark_visible": _rasterizer.mark_visible,
     }
     if not variant or variant.has_adam:

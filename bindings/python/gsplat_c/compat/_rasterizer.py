@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import warnings
+from dis import opmap
 
 import torch
 from torch.autograd.function import once_differentiable
@@ -14,13 +16,43 @@ from .._forward import SavedRaster
 from . import _frame
 from ._module import LazyModule
 from ._settings import variant_of
-from ._variants import OUTPUTS, PLAIN, POSED, SPLIT, USER_NAMES, raw_arguments
+from ._variants import (
+    DENSIFIED,
+    OUTPUTS,
+    PLAIN,
+    POSED,
+    SPLIT,
+    USER_NAMES,
+    VARIANTS,
+    raw_arguments,
+    unexpected,
+    wrong_count,
+)
+
+_UNPACK_SEQUENCE = opmap["UNPACK_SEQUENCE"]
 
 
 def cpu_deep_copy_tuple(input_tuple):
     """The same tuple with every tensor copied to the CPU."""
     return tuple(item.detach().cpu().clone() if isinstance(item, torch.Tensor) else item
                  for item in input_tuple)
+
+
+class Results(tuple):
+    """The results of a variant; unpacking another number of them is an error that explains it."""
+
+    @classmethod
+    def of(cls, variant, values):
+        results = cls(values)
+        results.variant = variant
+        return results
+
+    def __iter__(self):
+        caller = sys._getframe(1)
+        code, place = caller.f_code.co_code, caller.f_lasti
+        if code[place] == _UNPACK_SEQUENCE and code[place + 1] != len(self):
+            raise ValueError(wrong_count(self.variant, code[place + 1]))
+        return super().__iter__()
 
 
 class Run:
@@ -45,8 +77,8 @@ def make_function(variant):
         def forward(ctx, *arguments):
             *tensors, run = arguments
             if type(run) is not Run:
-                chosen = variant or variant_of(run)
-                names = _input_names(chosen, len(tensors))
+                names = _input_names(variant or variant_of(run), tensors)
+                chosen = variant or _chosen(run, names)
                 run = Run("rasterize_gaussians", chosen, run, names, tensors)
             _keep(ctx, run, tensors)
             returns, results = run.variant.returns, run.results
@@ -65,13 +97,19 @@ def make_function(variant):
     return _RasterizeGaussians
 
 
-def _input_names(variant, count):
-    """Names of the tensors before the settings; with dc also where the variant is chosen."""
+def _input_names(variant, tensors):
+    """Names of the tensors before the settings; also those of callers of a chosen variant."""
     for names in (variant.inputs, PLAIN, SPLIT):
-        if len(names) == count:
-            return names
-    raise TypeError(f"rasterize_gaussians: {count + 1} arguments, expected "
+        if len(names) == len(tensors):
+            is_densified = names is SPLIT and getattr(tensors[2], "ndim", 3) == 2  # dc has three
+            return DENSIFIED if is_densified else names
+    raise TypeError(f"rasterize_gaussians: {len(tensors) + 1} arguments, expected "
                     f"{', '.join(variant.inputs)}, raster_settings")
+
+
+def _chosen(settings, names):
+    """The variant that settings and inputs mean."""
+    return VARIANTS["deformable"] if names is DENSIFIED else variant_of(settings)
 
 
 def _keep(ctx, run, tensors):
@@ -98,7 +136,7 @@ def _gradients(ctx, grads, wanted):
                 if OUTPUTS[name].differentiable}
     frame = _frame.Frame(SavedRaster(state, lists, info), numbers, (*camera, *scene))
     try:
-        found = _frame.backward(frame, upstream, ctx.shapes, wanted)
+        found = _frame.backward(ctx.variant, frame, upstream, ctx.shapes, wanted)
         _synchronize(ctx.settings, ctx.device)
         return found
     except Exception:
@@ -159,23 +197,23 @@ def _rasterize(caller, function, variant, settings, names, tensors):
     caller: the function that the user called.
     """
     if _is_recorded(tensors):
-        return function.apply(*tensors, Run(caller, variant, settings, names, tensors))
+        run = Run(caller, variant, settings, names, tensors)
+        return Results.of(variant, function.apply(*tensors, run))
     results, _ = _forward(caller, variant, settings, names, tensors, False)
-    return tuple([results[name] for name in variant.returns])
+    return Results.of(variant, [results[name] for name in variant.returns])
 
 
 def make_rasterize_gaussians(variant, function):
     """rasterize_gaussians(*inputs, raster_settings) of a variant, of all of them for None."""
 
     def rasterize_gaussians(*args, **kwargs):
-        names = variant.inputs if variant else None
-        if names is None:
-            settings = kwargs["raster_settings"] if "raster_settings" in kwargs else args[-1]
-            count = len(args) + len(kwargs) - 1
-            chosen = variant_of(settings)
-            names = SPLIT if "dc" in kwargs else _input_names(chosen, count)
+        if variant:
+            chosen, names = variant, variant.inputs
         else:
-            chosen = variant
+            settings = kwargs["raster_settings"] if "raster_settings" in kwargs else args[-1]
+            names = (DENSIFIED if "means2D_densify" in kwargs else SPLIT if "dc" in kwargs else
+                     _input_names(variant_of(settings), (*args, *kwargs.values())[:-1]))
+            chosen = _chosen(settings, names)
         *tensors, settings = _signature(names).bind(*args, **kwargs).args
         return _rasterize("rasterize_gaussians", function, chosen, settings, names, tensors)
 
@@ -210,10 +248,28 @@ class _Rasterizer(LazyModule):
         """positions [P, 3] -> bool [P], whether they lie beyond the near plane (z > 0.2)."""
         return mark_visible(positions, self.raster_settings.viewmatrix)
 
+    def visible_filter(self, means3D, scales=None, rotations=None, cov3D_precomp=None):
+        """The radii that forward would return, int32 [P], without an image."""
+        variant = self.variant or variant_of(self.raster_settings)
+        with torch.no_grad(), calling("visible_filter", USER_NAMES):
+            return _frame.radii(variant, self.raster_settings, means3D, scales, rotations,
+                                cov3D_precomp)
+
+    def __call__(self, *args, **kwargs):
+        try:
+            return super().__call__(*args, **kwargs)
+        except TypeError:
+            variant = self.variant or variant_of(self.raster_settings)
+            taken = inspect.signature(_BASES[variant.inputs].forward).parameters
+            for name in kwargs:
+                if name not in taken:
+                    raise TypeError(unexpected("GaussianRasterizer", variant, name)) from None
+            raise
+
     def _call(self, names, tensors):
         settings = self.raster_settings
         return _rasterize("GaussianRasterizer", self._function,
-                          self.variant or variant_of(settings), settings, names, tensors)
+                          self.variant or _chosen(settings, names), settings, names, tensors)
 
 
 def _check_choices(shs, colors, scales, rotations, covariances):
@@ -254,10 +310,21 @@ class _Posed(_Rasterizer):
                                   rotations, cov3D_precomp, theta, rho))
 
 
+class _Densified(_Rasterizer):
+    def forward(self, means3D, means2D, means2D_densify, opacities, shs=None, colors_precomp=None,
+                scales=None, rotations=None, cov3D_precomp=None):
+        _check_choices(shs, colors_precomp, scales, rotations, cov3D_precomp)
+        return self._call(DENSIFIED, (means3D, means2D, means2D_densify, shs, colors_precomp,
+                                      opacities, scales, rotations, cov3D_precomp))
+
+
 class _Any(_Rasterizer):
     """The settings decide; dc is a keyword except where they say that it comes by position."""
 
     def forward(self, means3D, means2D, opacities, *args, **kwargs):
+        if "means2D_densify" in kwargs:
+            return _Densified.forward(self, means3D, means2D, kwargs.pop("means2D_densify"),
+                                      opacities, *args, **kwargs)
         forward = _BASES[variant_of(self.raster_settings).inputs].forward
         if forward is _Plain.forward and "dc" in kwargs:
             if kwargs["dc"] is None:
@@ -273,7 +340,7 @@ def _forward_with_dc(self, means3D, means2D, opacities, shs=None, colors_precomp
                           rotations, cov3D_precomp)
 
 
-_BASES = {PLAIN: _Plain, SPLIT: _Split, POSED: _Posed}
+_BASES = {PLAIN: _Plain, SPLIT: _Split, POSED: _Posed, DENSIFIED: _Densified}
 
 
 def make_rasterizer(variant, function):

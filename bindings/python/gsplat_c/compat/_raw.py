@@ -11,15 +11,16 @@ from types import SimpleNamespace
 
 import torch
 
+from .._errors import calling
 from .._forward import SavedRaster
 from . import _frame
-from ._variants import OUTPUTS, VARIANTS, raw_arguments
+from ._variants import OUTPUTS, USER_NAMES, VARIANTS, raw_arguments
 
 _NUMBERS = {"scale_modifier", "tanfovx", "tanfovy", "image_height", "image_width", "sh_degree",
             "prefiltered", "antialiasing", "debug", "num_rendered", "num_buckets"}
-_GRADIENT_ORDER = ("means2D", "colors_precomp", "opacities", "means3D", "cov3Ds_precomp", "dc",
-                   "sh", "scales", "rotations", "theta", "rho")
-_TAILS = {"means2D": (3,), "colors_precomp": (3,), "opacities": (1,), "means3D": (3,),
+_GRADIENT_ORDER = ("means2D", "means2D_densify", "colors_precomp", "opacities", "means3D",
+                   "cov3Ds_precomp", "dc", "sh", "scales", "rotations", "theta", "rho")
+_TAILS = {"means2D": (3,), "means2D_densify": (3,), "colors_precomp": (3,), "opacities": (1,), "means3D": (3,),
           "cov3Ds_precomp": (6,), "scales": (3,), "rotations": (4,)}
 
 
@@ -89,15 +90,28 @@ def make_rasterize_gaussians_backward(variant):
         if tensors["means3D"].shape[0] == 0:
             return tuple(tensors["means3D"].new_zeros(shapes[name]) for name in wanted)
         saved, tensors["opacities"] = _unpack(values)
-        scene = _frame.scene_of(chosen.inputs, tensors.values())
+        scene = _frame.scene_of(chosen, chosen.inputs, tensors.values())
         numbers, camera = _frame.camera_of(chosen, settings, scene)
         frame = _frame.Frame(saved, numbers, (*camera, None, *scene))
         upstream = {OUTPUTS[name].source: grad for name, grad in upstream.items()
                     if _frame.given(grad)}
-        found = _frame.backward(frame, upstream, shapes, wanted)
+        found = _frame.backward(chosen, frame, upstream, shapes, wanted)
         return tuple(found[name] for name in wanted)
 
     return rasterize_gaussians_backward
+
+
+@torch.no_grad()
+def rasterize_aussians_filter(means3D, scales, rotations, scale_modifier, cov3D_precomp, viewmatrix,
+                              projmatrix, tanfovx, tanfovy, image_height, image_width, prefiltered,
+                              debug=False):
+    """The radii of Gaussians, int32 [P], without an image.  The name is the original's."""
+    settings = SimpleNamespace(
+        bg=torch.zeros(3), scale_modifier=scale_modifier, viewmatrix=viewmatrix,
+        projmatrix=projmatrix, tanfovx=tanfovx, tanfovy=tanfovy, image_height=image_height,
+        image_width=image_width, prefiltered=prefiltered)
+    with calling("rasterize_aussians_filter", USER_NAMES):
+        return _frame.radii(VARIANTS["2023"], settings, means3D, scales, rotations, cov3D_precomp)
 
 
 def _shapes(wanted, tensors):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import namedtuple
 
-from ._variants import AUTO, FIELD_DEFAULTS, VARIANTS, by_fields, resolve
+from ._variants import AUTO, FIELD_DEFAULTS, VARIANTS, by_fields, resolve, unexpected
 
 _MODULE = "diff_gaussian_rasterization"
 _TYPES = {"image_height": int, "image_width": int, "tanfovx": float, "tanfovy": float,
@@ -57,10 +58,22 @@ def _restore(name, values):
 
 def _make(variant):
     fields = namedtuple("GaussianRasterizationSettings", variant.fields)
+
+    def __new__(cls, *args, **kwargs):
+        try:
+            return fields.__new__(cls, *args, **kwargs)
+        except TypeError:
+            for name in kwargs:
+                if name not in variant.fields:
+                    raise TypeError(unexpected("GaussianRasterizationSettings", variant, name)
+                                    ) from None
+            raise
+
     annotations = {name: _TYPES.get(name, "torch.Tensor") for name in variant.fields}
     return type("GaussianRasterizationSettings", (Settings, fields), {
-        "__slots__": (), "__new__": fields.__new__, "__module__": _MODULE,
-        "__annotations__": annotations, "__doc__": Settings.__doc__, "variant": variant})
+        "__slots__": (), "__new__": __new__, "__module__": _MODULE,
+        "__signature__": inspect.signature(fields), "__annotations__": annotations,
+        "__doc__": Settings.__doc__, "variant": variant})
 
 
 _classes = {AUTO: Settings}

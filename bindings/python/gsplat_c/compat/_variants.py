@@ -1,6 +1,6 @@
-"""What the nine contracts differ in: one table, no torch.
+"""What the contracts differ in: one table, no torch.
 
-All nine came under one import name.  They share the numeric core and differ in the
+All came under one import name.  They share the numeric core and differ in the
 fields of the settings, the inputs, the results and what else the module exports.
 """
 
@@ -28,6 +28,7 @@ OUTPUTS = {
     "radii": Output("radii", "P", integer=True),
     "invdepths": Output("inv_depth", "1HW", differentiable=True),
     "depth": Output("depth", "1HW", differentiable=True),
+    "constant_depth": Output("depth", "1HW"),
     "median_depth": Output("median_depth", "1HW"),
     "alpha": Output("alpha", "1HW", differentiable=True),
     "opacity": Output("alpha", "1HW"),
@@ -50,16 +51,18 @@ PLAIN = ("means3D", "means2D", "sh", "colors_precomp", "opacities", "scales", "r
          "cov3Ds_precomp")
 SPLIT = ("means3D", "means2D", "dc", *PLAIN[2:])
 POSED = (*PLAIN, "theta", "rho")
-LIBRARY_NAMES = {"means3D": "means", "means2D": "means2d", "dc": "sh_dc", "sh": "sh",
-                 "colors_precomp": "colors", "opacities": "opacities", "scales": "scales",
-                 "rotations": "rotations", "cov3Ds_precomp": "covariances"}
+DENSIFIED = ("means3D", "means2D", "means2D_densify", *PLAIN[2:])
+LIBRARY_NAMES = {"means3D": "means", "means2D": "means2d", "means2D_densify": "means2d_abs",
+                 "dc": "sh_dc", "sh": "sh", "colors_precomp": "colors", "opacities": "opacities",
+                 "scales": "scales", "rotations": "rotations", "cov3Ds_precomp": "covariances"}
 LIBRARY_INPUTS = {own: name for name, own in LIBRARY_NAMES.items()}
 # What a user calls these.
 USER_NAMES = {**LIBRARY_INPUTS, "covariances": "cov3D_precomp", "cov3Ds_precomp": "cov3D_precomp",
               "sh": "shs", "view": "viewmatrix", "projection": "projmatrix", "position": "campos",
               "background": "bg", "tan_fovx": "tanfovx", "tan_fovy": "tanfovy",
               "width": "image_width", "height": "image_height"}
-SCENE_NAMES = {name: own for name, own in LIBRARY_NAMES.items() if name != "means2D"}
+SINKS = ("means2D", "means2D_densify")  # not read, they receive gradients
+SCENE_NAMES = {name: own for name, own in LIBRARY_NAMES.items() if name not in SINKS}
 
 FIELDS = ("image_height", "image_width", "tanfovx", "tanfovy", "bg", "scale_modifier",
           "viewmatrix", "projmatrix", "sh_degree", "campos", "prefiltered")
@@ -75,6 +78,7 @@ class Variant(NamedTuple):
     returns: tuple[str, ...]
     inputs: tuple[str, ...] = PLAIN
     always_antialiased: bool = False
+    permutes_sh: bool = False  #: z, x, y take the places of x, y, z in the SH basis
     median_default: float = 0.0
     writes_snapshots: bool = False  #: a failure with debug=True leaves a file
     has_copy_helper: bool = True  #: exports cpu_deep_copy_tuple
@@ -106,8 +110,9 @@ _BACK_SPLIT = _before(_before(_BACK, "sh", "dc"), "debug", "num_buckets")
 _BACK_SPLIT = _before(_BACK_SPLIT, "debug", "sample")
 _BACK_ACCEL = _before(_before(_before(_BACK_SPLIT, "scales", "opacities"),
                               "sh_degree", "grad_invdepths"), "debug", "antialiasing")
-_BACK_POSE = _before(_before(_BACK, "tanfovx", "projmatrix_raw"), "sh", "grad_depth")
-_BACK_ALPHA = _before(_before(_BACK, "sh", "grad_depth"), "sh", "grad_alpha")
+_BACK_DEPTH = _before(_BACK, "sh", "grad_depth")
+_BACK_POSE = _before(_BACK_DEPTH, "tanfovx", "projmatrix_raw")
+_BACK_ALPHA = _before(_BACK_DEPTH, "sh", "grad_alpha")
 _TAMING = ("counts", "lists", "listsRender", "listsDistance", "centers", "depths", "my_radii",
            "accum_weights", "accum_count", "accum_blend", "accum_dist")
 _INVDEPTH = ("color", "radii", "invdepths")
@@ -134,7 +139,24 @@ VARIANTS = {variant.name: variant for variant in (
             raw_returns=(*_RAW, "depth", "opacity", "n_touched"), raw_backward=_BACK_POSE),
     Variant("depth-alpha", _DEBUG, ("color", "radii", "depth", "alpha"), writes_snapshots=True,
             raw_returns=(*_RAW, "depth", "alpha"), raw_backward=_BACK_ALPHA),
+    Variant("depth-constant", _DEBUG, ("color", "radii", "constant_depth"), writes_snapshots=True,
+            raw_returns=_before(_RAW, "radii", "constant_depth"), raw_backward=_BACK),
+    Variant("depth-grad", _DEBUG, ("color", "radii", "depth"), writes_snapshots=True,
+            raw_returns=_before(_RAW, "radii", "depth"), raw_backward=_BACK_DEPTH),
+    Variant("deformable", _DEBUG, ("color", "radii", "constant_depth"), DENSIFIED,
+            writes_snapshots=True, raw_returns=_before(_RAW, "radii", "constant_depth"),
+            raw_backward=_BACK),
+    Variant("pixelsplat", _DEBUG, ("color", "radii"), permutes_sh=True, writes_snapshots=True,
+            raw_returns=_RAW, raw_backward=_BACK),
 )}
+
+# Names that users may try, and what to do instead.
+_NOT_COVERED = {
+    "depth": "the forks with a third result depth are 'depth-constant' (branch main: no gradient) "
+             "and 'depth-grad' (branch depth-mean3D); of branch depth, whose gradient holds z "
+             "constant, 'depth-grad' has the same depth with its whole gradient",
+    "scaffold": "Scaffold-GS is '2023', with visible_filter",
+}
 
 
 def by_fields(fields) -> Variant:
@@ -175,6 +197,31 @@ def resolve(name: str | None) -> str:
     if name is None:
         name, origin = os.environ.get(ENVIRONMENT) or AUTO, ENVIRONMENT
     if name != AUTO and name not in VARIANTS:
-        expected = ", ".join((AUTO, *VARIANTS))
-        raise ValueError(f"gsplat_c.compat: {origin} is {name!r}, expected one of {expected}")
+        expected = f"one of {', '.join((AUTO, *VARIANTS))}"
+        if name in _NOT_COVERED:
+            expected = f"another name: {_NOT_COVERED[name]}"
+        raise ValueError(f"gsplat_c.compat: {origin} is {name!r}, expected {expected}")
     return name
+
+
+_HOW = f"name it in gsplat_c.compat.install() or {ENVIRONMENT}"
+
+
+def unexpected(function: str, variant: Variant, name: str) -> str:
+    """What to say where a program gives a keyword that the variant does not take."""
+    owners = [other.name for other in VARIANTS.values() if name in (*other.fields, *other.inputs)]
+    advice = (f"the program was written for {' or '.join(owners)}: {_HOW}" if owners else
+              "no variant takes it, so the program was written for a fork that gsplat_c.compat "
+              "does not cover: see Look-alikes in docs/dropin.md")
+    return (f"{function}: got an unexpected keyword argument {name!r} in variant {variant.name}; "
+            f"{advice}")
+
+
+def wrong_count(variant: Variant, count: int) -> str:
+    """What to say where a program unpacks another number of results."""
+    others = [f"{other.name} ({', '.join(other.returns[2:5])})" for other in VARIANTS.values()
+              if len(other.returns) == count]
+    advice = (f"choose by the results after color and radii among {', '.join(others)}: {_HOW}"
+              if others else "no variant does: see Look-alikes in docs/dropin.md")
+    return (f"GaussianRasterizer: variant {variant.name} returns {len(variant.returns)} results "
+            f"({', '.join(variant.returns)}), the program expects {count}; {advice}")

@@ -12,7 +12,8 @@ FIELDS = {
     "w-pose": "image_height image_width tanfovx tanfovy bg scale_modifier viewmatrix projmatrix "
               "projmatrix_raw sh_degree campos prefiltered debug",
 }
-FIELDS["2024-08"] = FIELDS["taming-rasterizer"] = FIELDS["depth-alpha"] = FIELDS["2023"]
+FIELDS.update(dict.fromkeys(("2024-08", "taming-rasterizer", "depth-alpha", "depth-constant",
+                             "depth-grad", "deformable", "pixelsplat"), FIELDS["2023"]))
 FIELDS["2024"] = FIELDS["2024-accel"] = FIELDS["2023"] + " antialiasing"
 FIELDS["taming"] = FIELDS["2023"] + " pixel_weights"
 
@@ -83,4 +84,12 @@ def arguments(leaves, split):
 
 SPLIT = ("2024-accel", "taming-rasterizer", "taming")
 VARIANTS = ("2023", "2024-08", "2024", "2024-accel", "taming-rasterizer", "taming", "w-depth",
-            "w-pose", "depth-alpha")
+            "w-pose", "depth-alpha", "depth-constant", "depth-grad", "deformable", "pixelsplat")
+
+
+def inputs_of(leaves, variant):
+    """Keyword arguments of a variant's forward."""
+    args = arguments(leaves, variant in SPLIT)
+    if variant == "deformable":
+        args["means2D_densify"] = torch.zeros_like(leaves["means"], requires_grad=True)
+    return args

@@ -9,28 +9,32 @@ import torch
 
 ROOT = Path(__file__).resolve().parents[4]
 VARIANTS = {"inria": "2023", "AA": "2024", "ACC": "2024-accel", "taming": "taming",
-            "WD": "w-depth", "WP": "w-pose", "ASH": "depth-alpha"}
+            "WD": "w-depth", "WP": "w-pose", "ASH": "depth-alpha", "SCAF": "2023",
+            "D3": "depth-constant", "D3M": "depth-grad", "DENS": "deformable"}
 
 
-def folder():
-    """GSPLAT_C_GOLDEN, else more data beside the repository, else the copies in it."""
-    named = os.environ.get("GSPLAT_C_GOLDEN")
-    if named:
-        return Path(named)
+def files():
+    """Every case by name: in GSPLAT_C_GOLDEN, else beside the repository, else in it; for those
+    of forks also in the folder golden_forks beside that one."""
+    own = ROOT / "tests" / "golden"
     beside = ROOT.parent / "shared" / "golden"
-    return beside if beside.is_dir() else ROOT / "tests" / "golden"
+    chosen = Path(os.environ.get("GSPLAT_C_GOLDEN") or (beside if beside.is_dir() else own))
+    return {path.stem: path for folder in (chosen, chosen.parent / "golden_forks")
+            for path in folder.glob("*.json")}
 
 
 def names(*prefixes):
-    return sorted(path.stem for prefix in prefixes for path in folder().glob(f"{prefix}_*.json"))
+    wanted = tuple(f"{prefix}_" for prefix in prefixes)
+    return sorted(name for name in files() if name.startswith(wanted))
 
 
 class Case:
     """Parameters as items, arrays as tensors on a device."""
 
     def __init__(self, name, device="cpu"):
-        manifest = json.loads((folder() / f"{name}.json").read_text())
-        data = (folder() / f"{name}.bin").read_bytes()
+        path = files()[name]
+        manifest = json.loads(path.read_text())
+        data = path.with_suffix(".bin").read_bytes()
         arrays = manifest.pop("arrays")
         self.name, self.parameters, self.tensors = name, manifest, {}
         for key, array in arrays.items():
@@ -60,7 +64,9 @@ class Case:
                  "cov3D_precomp")
         leaves = {name: self.tensors[f"in_{name}"].clone().requires_grad_()
                   for name in names if f"in_{name}" in self.tensors}
-        leaves["means2D"] = torch.zeros_like(leaves["means3D"], requires_grad=True)
+        for name in ("means2D", "means2D_densify"):
+            if f"grad_{name}" in self.tensors:
+                leaves[name] = torch.zeros_like(leaves["means3D"], requires_grad=True)
         for name in ("theta", "rho"):
             if f"grad_{name}" in self.tensors:
                 leaves[name] = torch.zeros(3, device=leaves["means3D"].device, requires_grad=True)

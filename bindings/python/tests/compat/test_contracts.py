@@ -6,17 +6,19 @@ import pickle
 
 import pytest
 import torch
-from frames import FIELDS, HEIGHT, SPLIT, VARIANTS, WIDTH, Camera, arguments, gaussians
+from frames import FIELDS, HEIGHT, SPLIT, VARIANTS, WIDTH, Camera, arguments, gaussians, inputs_of
 
 PLAIN = "means3D means2D opacities shs colors_precomp scales rotations cov3D_precomp"
 WITH_DC = "means3D means2D opacities dc shs colors_precomp scales rotations cov3D_precomp"
 FORWARD = {**dict.fromkeys(VARIANTS, PLAIN), **dict.fromkeys(SPLIT, WITH_DC),
-           "w-pose": PLAIN + " theta rho"}
+           "w-pose": PLAIN + " theta rho",
+           "deformable": PLAIN.replace("means2D", "means2D means2D_densify")}
 HELPER_PLAIN = ("means3D means2D sh colors_precomp opacities scales rotations cov3Ds_precomp "
                 "raster_settings")
 HELPER_DC = HELPER_PLAIN.replace("means2D sh", "means2D dc sh")
 HELPER = {**dict.fromkeys(VARIANTS, HELPER_PLAIN), **dict.fromkeys(SPLIT, HELPER_DC),
-          "w-pose": HELPER_PLAIN.replace("raster", "theta rho raster")}
+          "w-pose": HELPER_PLAIN.replace("raster", "theta rho raster"),
+          "deformable": HELPER_PLAIN.replace("means2D", "means2D means2D_densify")}
 
 P = 25
 IMAGE, MAP, COUNT = (3, HEIGHT, WIDTH), (1, HEIGHT, WIDTH), (P,)
@@ -37,7 +39,8 @@ RESULTS = {
     "2023": COMMON, "taming-rasterizer": COMMON, "2024-08": COMMON + DEPTH,
     "2024": COMMON + DEPTH, "2024-accel": COMMON + DEPTH, "w-depth": COMMON + DEPTH,
     "w-pose": COMMON + DEPTH + DEPTH + [(COUNT, I, False)], "depth-alpha": COMMON + DEPTH + DEPTH,
-    "taming": COMMON + typed(NO_WEIGHTS),
+    "taming": COMMON + typed(NO_WEIGHTS), "pixelsplat": COMMON,
+    **dict.fromkeys(("depth-constant", "depth-grad", "deformable"), COMMON + DEPTH),
 }
 ADAM = ("2024-accel", "taming-rasterizer", "taming")
 
@@ -74,11 +77,13 @@ def test_signatures(use, variant):
     assert settings._fields == tuple(FIELDS[variant].split())
     assert list(settings.__annotations__) == FIELDS[variant].split()
     assert settings._field_defaults == {} and issubclass(settings, tuple)
+    assert list(inspect.signature(settings).parameters) == FIELDS[variant].split()
 
     parameters = list(inspect.signature(dgr.GaussianRasterizer.forward).parameters.values())[1:]
     assert [p.name for p in parameters] == FORWARD[variant].split()
+    required = 4 if variant == "deformable" else 3
     assert [p.default for p in parameters] == \
-        [inspect.Parameter.empty] * 3 + [None] * (len(parameters) - 3)
+        [inspect.Parameter.empty] * required + [None] * (len(parameters) - required)
     assert list(inspect.signature(dgr.rasterize_gaussians).parameters) == HELPER[variant].split()
     assert list(inspect.signature(dgr.GaussianRasterizer).parameters) == ["raster_settings"]
 
@@ -89,7 +94,7 @@ def test_results(use, device, variant):
     settings = dgr.GaussianRasterizationSettings(**Camera(device).settings(variant))
     rasterizer = dgr.GaussianRasterizer(raster_settings=settings)
     assert rasterizer.raster_settings is settings
-    results = rasterizer(**arguments(gaussians(P, device), variant in SPLIT))
+    results = rasterizer(**inputs_of(gaussians(P, device), variant))
     assert isinstance(results, tuple)
     found = [(tuple(r.shape), r.dtype, r.requires_grad) for r in results]
     assert found == RESULTS[variant]
@@ -114,7 +119,7 @@ def test_results_with_weights(use, device):
 def test_the_helper_draws_the_same(use, device, variant):
     dgr = use(variant).dgr
     settings = dgr.GaussianRasterizationSettings(**Camera(device).settings(variant))
-    args = arguments(gaussians(P, device), variant in SPLIT)
+    args = inputs_of(gaussians(P, device), variant)
     wanted = dgr.GaussianRasterizer(settings)(**args)
     absent = torch.Tensor([])  # what the original's Python layer passes for None
     named = {"sh": args["shs"], "cov3Ds_precomp": absent, "colors_precomp": absent,
@@ -155,7 +160,7 @@ def test_settings_choose(use, variant):
 
     leaves = gaussians(P)
     wanted = RESULTS[variant]
-    results = dgr.GaussianRasterizer(settings)(**arguments(leaves, variant in SPLIT))
+    results = dgr.GaussianRasterizer(settings)(**inputs_of(leaves, variant))
     assert [(tuple(r.shape), r.dtype, r.requires_grad) for r in results] == wanted
     if variant == "w-pose":
         with pytest.raises(TypeError, match="dc"):

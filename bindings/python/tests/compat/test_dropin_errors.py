@@ -4,7 +4,7 @@ import os
 
 import pytest
 import torch
-from frames import FIELDS, HEIGHT, SPLIT, VARIANTS, WIDTH, Camera, arguments, gaussians
+from frames import FIELDS, HEIGHT, SPLIT, VARIANTS, WIDTH, Camera, arguments, gaussians, inputs_of
 
 
 def draw(modules, variant, args, camera=None, **changes):
@@ -16,7 +16,7 @@ def draw(modules, variant, args, camera=None, **changes):
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_exactly_one_of_each(use, variant):
     modules = use(variant)
-    good = arguments(gaussians(5), variant in SPLIT)
+    good = inputs_of(gaussians(5), variant)
     draw(modules, variant, good)
     colors, covariances = torch.rand(5, 3), torch.rand(5, 6)
     for change in ({"shs": None}, {"colors_precomp": colors}):
@@ -103,7 +103,7 @@ def test_no_gaussians(use, device, variant):
     """Nothing runs: the images are zero, not the background."""
     modules, leaves = use(variant), gaussians(0, device)
     weights = torch.ones(HEIGHT, WIDTH, device=device)
-    args = arguments(leaves, variant in SPLIT)
+    args = inputs_of(leaves, variant)
     results = draw(modules, variant, args, Camera(device), pixel_weights=weights)
     assert all((result == 0).all() for result in results)
     assert results[0].shape == (3, HEIGHT, WIDTH) and results[1].shape == (0,)
@@ -150,7 +150,7 @@ def test_debug_leaves_a_snapshot(use, tmp_path, monkeypatch, variant):
     if "debug" not in FIELDS[variant].split():
         return
     monkeypatch.chdir(tmp_path)
-    modules, args = use(variant), arguments(gaussians(5), variant in SPLIT)
+    modules, args = use(variant), inputs_of(gaussians(5), variant)
     good = draw(modules, variant, args, debug=True)
     assert torch.equal(good[0], draw(modules, variant, args)[0])
     good[0].sum().backward()

@@ -8,6 +8,7 @@ the clamped point where x/z is clamped; flat images of fused_ssim carry rounding
 
 import pytest
 import torch
+from frames import FIELDS
 from recorded import VARIANTS, Case, names, relative
 
 import gsplat_c
@@ -24,7 +25,11 @@ RESULTS = {  # name in the recordings: place in what the variant returns
     "w-depth": ("color", "radii", "depth"),
     "w-pose": ("color", "radii", "depth", "opacity", "n_touched"),
     "depth-alpha": ("color", "radii", "depth", "alpha"),
+    **dict.fromkeys(("depth-constant", "depth-grad", "deformable"), ("color", "radii", "depth")),
 }
+FILTER = ("means3D", "scales", "rotations", "scale_modifier", "cov3D_precomp", "viewmatrix",
+          "projmatrix", "tanfovx", "tanfovy", "image_height", "image_width", "prefiltered", "debug")
+FORKS = ("SCAF", "D3", "D3M", "DENS")
 NEEDED = ("inria", "AA", "ACC", "taming", "WD", "WP", "ASH", "simple_knn", "fused_ssim")
 
 
@@ -47,6 +52,13 @@ def upstream_of(case, results):
 
 @pytest.mark.parametrize("prefix", NEEDED)
 def test_every_kind_is_there(prefix):
+    assert names(prefix)
+
+
+@pytest.mark.parametrize("prefix", FORKS)
+def test_every_fork_is_there(prefix):
+    if not names(*FORKS):
+        pytest.skip("no folder golden_forks beside GSPLAT_C_GOLDEN")
     assert names(prefix)
 
 
@@ -92,6 +104,24 @@ def test_gradients(use, device, name):
         assert leaf.grad.shape == wanted.shape, key
         assert relative(leaf.grad, wanted) < GRADIENT_EPSILON, key
     assert checked >= 5
+
+
+@pytest.mark.parametrize("name", names("SCAF", "DENS"))
+def test_visible_filter(use, device, name):
+    case = Case(name, device)
+    inputs = {key: value for key, value in case.inputs().items()
+              if key in ("means3D", "scales", "rotations", "cov3D_precomp")}
+    for variant in (variant_of(name), "auto"):
+        modules = use(variant)
+        fields = modules.dgr.GaussianRasterizationSettings
+        settings = fields(**case.settings(FIELDS["2023"].split()))
+        got = modules.dgr.GaussianRasterizer(settings).visible_filter(**inputs)
+        assert got.dtype == torch.int32 and torch.equal(got, case["out_visible_filter"])
+        none = torch.Tensor([])
+        by_name = {**settings._asdict(), "scales": none, "rotations": none, "cov3D_precomp": none,
+                   **inputs}
+        raw = modules.raw.rasterize_aussians_filter(*(by_name[key] for key in FILTER))
+        assert torch.equal(raw, got)
 
 
 def position_gradient(case, leaves):

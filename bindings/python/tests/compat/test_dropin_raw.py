@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from frames import HEIGHT, SPLIT, VARIANTS, WIDTH, Camera, arguments, gaussians
+from frames import HEIGHT, SPLIT, VARIANTS, WIDTH, Camera, arguments, gaussians, inputs_of
 
 FORWARD = """bg means3D colors opacities scales rotations scale_modifier cov3D viewmatrix projmatrix
     tanfovx tanfovy image_height image_width sh sh_degree campos prefiltered debug"""
@@ -25,6 +25,8 @@ ORDER = {  # variant: arguments and results of forward, of backward
     "w-depth": (FORWARD.replace(" debug", ""), RETURNS + " depth", BACKWARD.replace(" debug", ""),
                 GRADIENTS),
 }
+GRADIENT_ORDER = ("means2D", "means2D_densify", "colors_precomp", "opacities", "means3D",
+                  "cov3Ds_precomp", "dc", "sh", "scales", "rotations", "theta", "rho")
 NAMES = {"means2D": "means2D", "means3D": "means3D", "opacities": "opacities",
          "scales": "scales", "rotations": "rotations", "sh": "shs", "dc": "dc"}
 
@@ -35,7 +37,7 @@ def test_raw_calls(use, device, variant, named):
     """Against the module, by the documented order; also where the arguments decide."""
     modules = use(variant)
     leaves, camera = gaussians(20, device), Camera(device)
-    args = arguments(leaves, variant in SPLIT)
+    args = inputs_of(leaves, variant)
     settings = modules.dgr.GaussianRasterizationSettings(**camera.settings(variant))
     color, radii, *more = modules.dgr.GaussianRasterizer(settings)(**args)
     weights = torch.rand(3, HEIGHT, WIDTH, device=device)
@@ -82,7 +84,7 @@ def test_every_variant_goes_there_and_back(use, variant):
     from gsplat_c.compat._variants import raw_arguments
 
     modules, camera, leaves = use(variant), Camera(), gaussians(15)
-    args = arguments(leaves, variant in SPLIT)
+    args = inputs_of(leaves, variant)
     absent = torch.Tensor([])
     values = {**camera.settings(variant), "colors_precomp": absent, "cov3Ds_precomp": absent,
               "sh": args["shs"], "dc": args.get("dc"),
@@ -95,14 +97,16 @@ def test_every_variant_goes_there_and_back(use, variant):
                   grad_invdepths=absent)
     found = modules.raw.rasterize_gaussians_backward(*(values[name]
                                                        for name in entry.raw_backward))
-    assert len(found) == 8 + (variant in SPLIT) + 2 * (variant == "w-pose")
+    gradients = dict(zip((name for name in GRADIENT_ORDER if name in entry.inputs), found))
+    assert len(found) == len(gradients) == len(entry.inputs)
     settings = modules.dgr.GaussianRasterizationSettings(**camera.settings(variant))
     modules.dgr.GaussianRasterizer(settings)(**args)[0].sum().backward()
-    torch.testing.assert_close(found[3], leaves["means"].grad, rtol=1e-5, atol=1e-6)
-    torch.testing.assert_close(found[2], leaves["opacities"].grad, rtol=1e-5, atol=1e-6)
+    for name, leaf in (("means3D", "means"), ("opacities", "opacities"), ("scales", "scales")):
+        torch.testing.assert_close(gradients[name], leaves[leaf].grad, rtol=1e-5, atol=1e-6)
     assert len(results) == {"2023": 6, "2024-08": 7, "2024": 7, "2024-accel": 9,
                             "taming-rasterizer": 8, "taming": 19, "w-depth": 7, "w-pose": 9,
-                            "depth-alpha": 8}[variant]
+                            "depth-alpha": 8, "depth-constant": 7, "depth-grad": 7,
+                            "deformable": 7, "pixelsplat": 6}[variant]
 
 
 def test_buffers_may_move(use):

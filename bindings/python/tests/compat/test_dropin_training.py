@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from frames import HEIGHT, SPLIT, TANFOV, VARIANTS, WIDTH, Camera, arguments, gaussians
+from frames import HEIGHT, SPLIT, TANFOV, VARIANTS, WIDTH, Camera, arguments, gaussians, inputs_of
 
 import gsplat_c.torch
 
@@ -59,14 +59,14 @@ def test_training(use, device, variant):
     weights = torch.rand(HEIGHT, WIDTH, device=device)
     settings = settings_of(modules, variant, camera, pixel_weights=weights)
     with torch.no_grad():
-        target = modules.dgr.GaussianRasterizer(settings)(**arguments(truth, variant in SPLIT))[0]
+        target = modules.dgr.GaussianRasterizer(settings)(**inputs_of(truth, variant))[0]
         target = target.clamp(0, 1)
     optimizer = make_optimizer(modules, leaves, variant)
     largest = torch.zeros(40, device=device)
     gradient, seen = torch.zeros(40, 1, device=device), torch.zeros(40, 1, device=device)
     losses = []
     for _ in range(STEPS):
-        args = arguments(leaves, variant in SPLIT)
+        args = inputs_of(leaves, variant)
         image, radii, *more = modules.dgr.GaussianRasterizer(raster_settings=settings)(**args)
         image = image.clamp(0, 1)
         loss = l1_and_ssim(modules, image, target, variant)
@@ -194,7 +194,7 @@ def test_ignored_gradients_are_zero(use, device, variant, place):
     modules = use(variant)
     leaves = gaussians(10, device)
     settings = settings_of(modules, variant, Camera(device))
-    args = arguments(leaves, variant in SPLIT)
+    args = inputs_of(leaves, variant)
     results = modules.dgr.GaussianRasterizer(settings)(**args)
     assert (results[place] > 0).any()
     results[place].sum().backward()
@@ -206,11 +206,11 @@ def test_no_grad_draws_the_same(use, device):
         modules = use(variant)
         leaves = gaussians(10, device)
         rasterizer = modules.dgr.GaussianRasterizer(settings_of(modules, variant, Camera(device)))
-        wanted = rasterizer(**arguments(leaves, variant in SPLIT))
+        wanted = rasterizer(**inputs_of(leaves, variant))
         args = {name: value.detach() if value is not None else None
-                for name, value in arguments(leaves, variant in SPLIT).items()}
+                for name, value in inputs_of(leaves, variant).items()}
         with torch.no_grad():
-            got = rasterizer(**arguments(leaves, variant in SPLIT))
+            got = rasterizer(**inputs_of(leaves, variant))
         detached = rasterizer(**args)
         for one, other, third in zip(wanted, got, detached):
             assert torch.equal(one, other) and torch.equal(one, third)
