@@ -17,5 +17,8 @@ GSC_IMAGE_SYMBOL:
 GSC_IMAGE_END:
     .byte 0
 #if !defined(_WIN32)
+#ifdef __CET__
+#include <cet.h> /* marks the object as ready for it */
+#endif
     .section .note.GNU-stack, "", %progbits
 #endif
