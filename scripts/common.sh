@@ -39,15 +39,19 @@ find_library() {
     [ -e "$GSPLAT_C_LIBRARY" ] || die "no library at $GSPLAT_C_LIBRARY: run make test first"
 }
 
-# cross_file PLATFORM: prints meson's file for it, whose compiler is there.
-cross_file() {
+# system_of PLATFORM: prints the folder of what its programs are linked with.  GSPLAT_C_SYSTEMS names
+# another place than this tree.
+system_of() { say "${GSPLAT_C_SYSTEMS:-$root}/build-$1-root"; }
+
+# cross_files PLATFORM: prints meson's options for it, whose compiler is there.
+cross_files() {
     case $1 in
     arm64) target=aarch64-linux-gnu ;;
     windows) target=x86_64-w64-mingw32 ;;
     *) die "unknown platform '$1'; one of arm64, windows" ;;
     esac
     command -v $target-gcc >/dev/null || die "no $target-gcc: run scripts/setup.sh $1"
-    say "cross/$target.ini"
+    say "--cross-file=$root/cross/$target.ini --cross-file=$(system_of "$1")/meson.ini"
 }
 
 # configure DIR [MESON OPTION..]: makes or reconfigures a build folder.

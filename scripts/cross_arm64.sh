@@ -12,7 +12,6 @@
 emulator="qemu-aarch64 -L $system"
 suites="--no-suite fork --no-suite oracle --no-suite slow"
 options="-Ddefault_library=both -Dgpu_targets=87,90"
-[ -z "$cuda" ] || options="$options -Dcudart=$system/python/nvidia/cuda_runtime"
 
 make_system() {
     say "fetching for arm64: Debian's libraries and Python, numpy, pytest, the CUDA Runtime"
@@ -21,19 +20,20 @@ make_system() {
         --include=python3-minimal,libpython3-stdlib,libstdc++6 \
         "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$scratch/system.tar"
     tar -x --exclude=./dev -f "$scratch/system.tar" -C "$system"
-    runtime=
-    [ -z "$cuda" ] || runtime=$(grep '^nvidia-cuda-runtime' tests/requirements-cuda.txt)
-    # shellcheck disable=SC2086 # no word where there is no runtime
-    pip install --no-warn-conflicts --target "$system/python" --only-binary=:all: \
-        --python-version "$($emulator "$system/usr/bin/python3" -V | cut -d ' ' -f 2)" \
-        --platform manylinux2014_aarch64 --platform manylinux_2_28_aarch64 \
-        -r tests/requirements.txt $runtime
+    grep '^nvidia-cuda-runtime' tests/requirements-cuda.txt >"$scratch/runtime.txt"
+    for list in tests/requirements.txt "$scratch/runtime.txt"; do
+        pip install --no-warn-conflicts --target "$system/python" --only-binary=:all: \
+            --python-version "$($emulator "$system/usr/bin/python3" -V | cut -d ' ' -f 2)" \
+            --platform manylinux2014_aarch64 --platform manylinux_2_28_aarch64 -r "$list"
+    done
     cat >"$system/meson.ini" <<INI
 [binaries]
 exe_wrapper = ['qemu-aarch64', '-L', '$system']
 [built-in options]
 c_args = ['--sysroot=$system']
 c_link_args = ['--sysroot=$system']
+[project options]
+cudart = '$system/python/nvidia/cuda_runtime'
 [properties]
 sys_root = '$system'
 pkg_config_libdir = '$system/usr/lib/aarch64-linux-gnu/pkgconfig'

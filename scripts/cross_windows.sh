@@ -15,14 +15,15 @@ WINEDEBUG=-all
 WINEDLLOVERRIDES=mscoree,mshtml=
 DISPLAY=
 export PATH WINEPREFIX WINEDEBUG WINEDLLOVERRIDES DISPLAY
-clean_up() {
-    wineserver -k || true
-    wineserver -w || true
+prepare() {
+    mkdir "$WINEPREFIX"
+    # Started here, it does not hold the output of the first test that needs it.
+    wineserver -p >/dev/null 2>&1
+    wine64 wineboot --init >/dev/null 2>&1 </dev/null
 }
-mkdir "$WINEPREFIX"
-# Started here, it does not hold the output of the first test that needs it.
-wineserver -p >/dev/null 2>&1
-wine64 wineboot --init >/dev/null 2>&1 </dev/null
+clean_up() {
+    [ ! -d "$WINEPREFIX" ] || { wineserver -k && wineserver -w || true; }
+}
 
 # Debian has no Windows packages of cJSON, libpng and cmocka: they are built from its source
 # packages, static.  zlib is a package.

@@ -77,17 +77,18 @@ archive() {
     tar --sort=name --mode=u=rwX,go=rX --owner=0 --group=0 --numeric-owner \
         --mtime="@$SOURCE_DATE_EPOCH" \
         -C "$place" -c "$name" | gzip -n -9 >"dist/$name.tar.gz"
-    python3 -m zipfile -e dist/gsplat_c-"$version"-*"$tag".whl "$place/wheel-$name"
+    python3 -m zipfile -e dist/gsplat_c-"$version"[-+]*"$tag".whl "$place/wheel-$name"
     library=$(find "$place/$name" -type f -name 'libgsplat_c.so.*' -o -name gsplat_c.dll)
     cmp "$place/wheel-$name"/gsplat_c/*gsplat_c.[sd]* "$library" ||
         die "$name: the library differs between two builds"
 }
 archive "$(uname -s | tr '[:upper:]' '[:lower:]')-$(uname -m)" "$(uname -m)"
+# shellcheck disable=SC2086 # options are a list of words
 for platform in $platforms; do
-    cross=--cross-file=$(cross_file "$platform")
+    cross=$(cross_files "$platform")
     case $platform in
-    arm64) archive linux-aarch64 aarch64 "$cross" ;;
-    windows) archive windows-x86_64 win_amd64 "$cross" ;;
+    arm64) archive linux-aarch64 aarch64 $cross ;;
+    windows) archive windows-x86_64 win_amd64 $cross ;;
     esac
 done
 

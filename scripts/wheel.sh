@@ -38,19 +38,45 @@ source_packages() {
 # library_wheel PLATFORM [-MESON-OPTION..]: PLATFORM as Python names it.
 library_wheel() {
     platform=$1
+    place=$scratch/$platform
     shift
     settings=
-    for option in $gpu ${GSPLAT_C_MESON_OPTIONS:-} "$@"; do
+    for option in -Dtools=enabled $gpu ${GSPLAT_C_MESON_OPTIONS:-} "$@"; do
         settings="$settings -Csetup-args=$option"
     done
     # shellcheck disable=SC2086 # settings are a list of words
-    _PYTHON_HOST_PLATFORM=$platform build --wheel --outdir "$scratch/$platform" $settings
+    _PYTHON_HOST_PLATFORM=$platform build --wheel --outdir "$place" "-Cbuild-dir=$place/build" \
+        $settings
     # ctypes loads the library, so every Python does.
-    wheel tags --remove --python-tag py3 --abi-tag none "$scratch/$platform"/*.whl
+    wheel tags --remove --python-tag py3 --abi-tag none "$place"/*.whl
     case $platform in
-    linux-*) auditwheel repair --wheel-dir "$dist" "$scratch/$platform"/*.whl ;;
-    *) mv "$scratch/$platform"/*.whl "$dist/" ;;
+    linux-*) # auditwheel looks for cJSON as the loader does
+        LD_LIBRARY_PATH=$(system_of arm64)/usr/lib/aarch64-linux-gnu \
+            auditwheel repair --wheel-dir "$place/repaired" "$place"/*.whl
+        rm "$place"/*.whl
+        mv "$place/repaired"/*.whl "$place/"
+        ;;
     esac
+    wheel unpack --dest "$place/files" "$place"/*.whl
+    (
+        cd "$place/files"/*/
+        info=$(echo *.dist-info)
+        rm -rf "$info/sboms" # auditwheel's, which leaves out static libraries
+        mkdir "$info/sboms"
+        python3 "$root/tools/sbom.py" "$place/build" >"$info/sboms/gsplat_c.cdx.json"
+        [ $gpu != -Dgpu=disabled ] || {
+            sed -i 's/^Version: .*/&+cpu/' "$info/METADATA"
+            mv "$info" "${info%.dist-info}+cpu.dist-info"
+        }
+    )
+    wheel pack --dest-dir "$dist" "$place/files"/*/
+}
+
+# cross_wheel PLATFORM PYTHON-PLATFORM
+cross_wheel() {
+    sh scripts/cross.sh "$1" libraries
+    # shellcheck disable=SC2046 # two options
+    library_wheel "$2" $(cross_files "$1")
 }
 
 [ $# -gt 0 ] || set -- source native
@@ -60,8 +86,8 @@ for part; do
     case $part in
     source) source_packages ;;
     native) library_wheel "$(python3 -c 'import sysconfig; print(sysconfig.get_platform())')" ;;
-    arm64) library_wheel linux-aarch64 "--cross-file=$root/$(cross_file arm64)" ;;
-    windows) library_wheel win-amd64 "--cross-file=$root/$(cross_file windows)" ;;
+    arm64) cross_wheel arm64 linux-aarch64 ;;
+    windows) cross_wheel windows win-amd64 ;;
     *) die "unknown part '$part'; one of source, native, arm64, windows" ;;
     esac
 done >"$scratch/log" 2>&1

@@ -134,8 +134,8 @@ def test_fork(device):
 @pytest.mark.parametrize("device", DEVICES)
 def test_two_copies_beside_torch(device, tmp_path):
     second = tmp_path / "gsplat_c_second"
-    shutil.copytree(PACKAGE, second, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
-    shutil.copy(os.path.realpath(_lib.path), second / "libgsplat_c.so")
+    shutil.copytree(PACKAGE, second, ignore=shutil.ignore_patterns("*.so*", "__pycache__"))
+    shutil.copy(os.path.realpath(_lib.path), second / _lib._FILE)
     run(COPIES, device, str(tmp_path))
 
 

@@ -20,11 +20,13 @@ ENVIRONMENT = {
     "PYTHONDONTWRITEBYTECODE": "1",
     "PIP_NO_INDEX": "1",
     "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    "GSPLAT_C_SYSTEMS": str(ROOT),
 }
-# The platforms that there are compilers for, and the systems that their archives name.
+# The platforms that scripts/cross.sh has been run for, and the systems that their archives name.
 PLATFORMS = {platform: system for platform, system, target in (
     ("arm64", "linux-aarch64", "aarch64-linux-gnu"),
-    ("windows", "windows-x86_64", "x86_64-w64-mingw32")) if shutil.which(f"{target}-gcc")}
+    ("windows", "windows-x86_64", "x86_64-w64-mingw32")) if shutil.which(f"{target}-gcc")
+    and (ROOT / f"build-{platform}-root/complete").exists()}
 
 
 def one(folder, pattern):

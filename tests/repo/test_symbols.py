@@ -9,7 +9,7 @@ from abi_check import exported
 from header import BINDINGS, PUBLIC, map_nodes, read
 from support import ROOT, run
 
-HIGHEST_GLIBC = (2, 28)
+HIGHEST_GLIBC = (2, 27)
 ALLOWED_LIBRARIES = re.compile(r"^(libc|libm|ld-linux-[\w-]+|libpthread|libdl|librt)\.so\.\d+$")
 
 

@@ -3,6 +3,7 @@
 import base64
 import csv
 import hashlib
+import json
 import re
 import shutil
 import subprocess
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from packages import ENVIRONMENT, PLATFORMS, QUICK, clone, one
+from scenes import gaussian, write_scene
 from support import ROOT, run
 
 SHIMS = {"diff_gaussian_rasterization", "simple_knn", "fused_ssim"}
@@ -77,8 +79,8 @@ def pip(environment, *arguments):
 
 @pytest.fixture(scope="module")
 def packed(made):
-    """The library in the wheel."""
-    return files_in(one(made, "gsplat_c-*.whl"))["gsplat_c/libgsplat_c.so"]
+    """The files in the wheel."""
+    return files_in(one(made, "gsplat_c-*.whl"))
 
 
 def test_sdist_gives_the_same_library(made, packed, tmp_path):
@@ -88,22 +90,40 @@ def test_sdist_gives_the_same_library(made, packed, tmp_path):
     run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--skip-dependency-check",
         "--outdir", tmp_path, *(f"-Csetup-args={option}" for option in options),
         one(tmp_path, "gsplat_c-*/"), env=ENVIRONMENT)
-    assert files_in(one(tmp_path, "*.whl"))["gsplat_c/libgsplat_c.so"] == packed
+    same = "gsplat_c/libgsplat_c.so.1"
+    assert files_in(one(tmp_path, "*.whl"))[same] == packed[same]
+
+
+def check_glibc(name, files, folder):
+    """The tag names the highest glibc that any binary needs, and systems of 2018 have it."""
+    platform = r"manylinux_(\d+)_(\d+)_(x86_64|aarch64)"
+    glibc = re.fullmatch(rf"gsplat_c-[\d.]+\+cpu-py3-none-{platform}\.whl", name)
+    assert glibc, name
+    binaries = [data for data in files.values() if data[:4] == b"\x7fELF"]
+    assert len(binaries) == 3  # with cJSON
+    versions = {(int(major), int(minor)) for data in binaries
+                for major, minor in re.findall(r"GLIBC_(\d+)\.(\d+)", readelf("-VW", data, folder))}
+    assert tuple(map(int, glibc.groups()[:2])) == max(versions) <= (2, 27)
 
 
 def test_tag_names_the_glibc(made, packed, tmp_path):
-    name = one(made, "gsplat_c-*.whl").name
-    platform = r"manylinux_(\d+)_(\d+)_(x86_64|aarch64)"
-    glibc = re.fullmatch(rf"gsplat_c-[\d.]+-py3-none-{platform}\.whl", name)
-    assert glibc, name
-    versions = re.findall(r"GLIBC_(\d+)\.(\d+)", readelf("-VW", packed, tmp_path))
-    assert tuple(map(int, glibc.groups()[:2])) == max((int(a), int(b)) for a, b in versions)
+    check_glibc(one(made, "gsplat_c-*.whl").name, packed, tmp_path)
 
 
-def test_library_is_stripped(packed, tmp_path):
-    sections = readelf("-SW", packed, tmp_path)
+@pytest.mark.parametrize("name", ["libgsplat_c.so.1", "gsplat-c"])
+def test_binaries_are_stripped(packed, tmp_path, name):
+    sections = readelf("-SW", packed[f"gsplat_c/{name}"], tmp_path)
     assert ".dynsym" in sections
     assert ".symtab" not in sections and ".debug" not in sections
+
+
+def test_bill_of_materials(packed):
+    (name,) = (name for name in packed if "/sboms/" in name)
+    bill = json.loads(packed[name])
+    assert name.endswith(".dist-info/sboms/gsplat_c.cdx.json")
+    assert bill["bomFormat"] == "CycloneDX"
+    assert {part["name"] for part in bill["components"]} == {"libcjson", "libpng", "zlib"}
+    assert all(part["version"] and part["licenses"] for part in bill["components"])
 
 
 def readelf(option, library, folder):
@@ -113,11 +133,11 @@ def readelf(option, library, folder):
     return run("readelf", option, folder / "library")
 
 
-def package_with(library):
+def package_with(*binaries):
     """Names in a wheel of the package."""
     package = ROOT / "bindings/python/gsplat_c"
     names = {f"gsplat_c/{path.relative_to(package)}" for path in package.rglob("*.py")}
-    return names | {"gsplat_c/py.typed", f"gsplat_c/{library}"}
+    return names | {f"gsplat_c/{name}" for name in ("py.typed", *binaries)}
 
 
 def test_contents(made):
@@ -127,10 +147,14 @@ def test_contents(made):
         (info,) = {name.split("/")[0] for name in files if ".dist-info/" in name}
         metadata = files[f"{info}/METADATA"].decode()
         assert files[f"{info}/licenses/LICENSE"] == (ROOT / "LICENSE").read_bytes()
-        assert f"\nVersion: {version}\n" in metadata and "\nLicense-Expression: MIT\n" in metadata
+        label = "+cpu" if wheel.name.startswith("gsplat_c-") else ""
+        assert f"\nVersion: {version}{label}\n" in metadata
+        assert "\nLicense-Expression: MIT\n" in metadata
         inside = {name for name in files if not name.startswith(info)}
         if wheel.name.startswith("gsplat_c-"):
-            assert inside == package_with("libgsplat_c.so")
+            assert files[f"{info}/licenses/tools/NOTICES.txt"]
+            (cjson,) = (name for name in inside if name.startswith("gsplat_c.libs/libcjson-"))
+            assert inside - {cjson} == package_with("libgsplat_c.so.1", "gsplat-c")
         else:
             top = wheel.name.split("-")[0].replace("gsplat_c_", "")
             assert top in SHIMS
@@ -174,7 +198,12 @@ def test_install_and_uninstall(made, environment, tmp_path):
                 env=ENVIRONMENT, cwd=tmp_path)
     assert set(found.split()) == SHIMS | {"fused_ssim_cuda"}
     added = files_of(environment) - before
-    assert all("site-packages/" in name for name in added) and len(added) > 30
+    assert all("site-packages/" in name for name in added - {"bin/gsplat-c"}) and len(added) > 30
+    scene = write_scene(tmp_path / "scene.ply", [gaussian()])
+    for command in [environment / "bin/gsplat-c"], [python, "-m", "gsplat_c"]:
+        run(*command, "render", scene, "-o", "a.png", env=ENVIRONMENT, cwd=tmp_path)
+        assert (tmp_path / "a.png").read_bytes()[1:4] == b"PNG"
+        (tmp_path / "a.png").unlink()
 
     distributions = [f"gsplat-c-{name.replace('_', '-')}" for name in SHIMS]
     pip(environment, "uninstall", "--quiet", "--yes", "gsplat-c", *distributions)
@@ -195,26 +224,32 @@ def test_editable(checkout, tmp_path):
         "print(gsplat_c.__file__, gsplat_c._lib.path)", env=ENVIRONMENT, cwd=tmp_path).split()
     assert Path(module) == source / "bindings/python/gsplat_c/__init__.py"
     assert Path(library).is_relative_to(source / "build")
+    help_text = run(
+        sys.executable, "-c", f"import site, sys; site.addsitedir({str(site)!r}); "
+        "sys.argv[1:] = ['--help']; import gsplat_c.__main__ as m; m.main()", env=ENVIRONMENT,
+        cwd=tmp_path)
+    assert "gsplat-c render" in help_text
 
 
 # --------------------------------------------------------------- other platforms
 
 
-@pytest.mark.parametrize("platform, tag, library", [
-    pytest.param("arm64", r"manylinux_2_(\d+)_aarch64", "libgsplat_c.so", id="arm64"),
-    pytest.param("windows", "win_amd64", "gsplat_c.dll", id="windows"),
-])
-def test_wheel_for_another_platform(checkout, tmp_path, platform, tag, library):
+@pytest.mark.parametrize("platform", ["arm64", "windows"])
+def test_wheel_for_another_platform(checkout, tmp_path, platform):
     if platform not in PLATFORMS:
-        pytest.skip(f"no compiler for {platform}")
+        pytest.skip(f"run scripts/cross.sh {platform} first")
     first = build(checkout, tmp_path / "first", platform)
     again = clone(checkout, tmp_path / "clone")
     assert_same_bytes(first, build(again, tmp_path / "second", platform))
     wheel = one(first, "*.whl")
-    found = re.fullmatch(rf"gsplat_c-[\d.]+-py3-none-{tag}\.whl", wheel.name)
-    assert found and all(int(minor) <= 34 for minor in found.groups())
     files = files_in(wheel)
-    assert {name for name in files if ".dist-info/" not in name} == package_with(library)
+    package = {name for name in files if name.startswith("gsplat_c/")}
+    if platform == "windows":
+        assert re.fullmatch(r"gsplat_c-[\d.]+\+cpu-py3-none-win_amd64\.whl", wheel.name)
+        assert package == package_with("gsplat_c.dll", "gsplat-c.exe")
+    else:
+        check_glibc(wheel.name, files, tmp_path)
+        assert package == package_with("libgsplat_c.so.1", "gsplat-c")
     (described,) = (files[name].decode() for name in files if name.endswith(".dist-info/WHEEL"))
     assert f"\nTag: {wheel.stem.split('-', 2)[2]}\n" in described
     assert "\nRoot-Is-Purelib: false\n" in described

@@ -15,11 +15,11 @@ if struct.calcsize("P") != 8:
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__))
 if sys.platform == "win32":
-    _FILE, _SONAME = "gsplat_c.dll", "gsplat_c.dll"
+    _FILE = "gsplat_c.dll"
 elif sys.platform == "darwin":
-    _FILE, _SONAME = "libgsplat_c.dylib", "libgsplat_c.1.dylib"
+    _FILE = "libgsplat_c.1.dylib"
 else:
-    _FILE, _SONAME = "libgsplat_c.so", "libgsplat_c.so.1"
+    _FILE = "libgsplat_c.so.1"
 
 
 class Device(ctypes.Structure):
@@ -43,7 +43,7 @@ _TYPES = {
 
 
 def _candidates():
-    """Where the library may be, best first: a path, or the soname for the system's loader."""
+    """Where the library may be, best first: a path, or the name for the system's loader."""
     chosen = os.environ.get("GSPLAT_C_LIBRARY")
     if chosen:
         return [chosen]
@@ -55,7 +55,7 @@ def _candidates():
     checkout = os.path.dirname(os.path.dirname(os.path.dirname(_PACKAGE)))
     if os.path.isfile(os.path.join(checkout, "include", "gsplat_c.h")):
         found.append(os.path.join(checkout, "build", _FILE))
-    return [path for path in found if os.path.isfile(path)] + [_SONAME]
+    return [path for path in found if os.path.isfile(path)] + [_FILE]
 
 
 def _open():
