@@ -1,9 +1,11 @@
 # The front door.  Everything here calls a script or meson; nothing is built by make.
 .POSIX:
-.PHONY: help demo test test-gpu arm64 windows bare bench bench-gpu wheel docs sanitize coverage fuzz lint format setup release clean
+.PHONY: help demo build install test test-gpu arm64 windows bare bench bench-gpu wheel docs sanitize coverage fuzz lint format setup release clean
 
 help:
 	@echo 'make demo      renders demo.png; SCENE=file.ply [CAMERAS=cameras.json] for a trained scene'
+	@echo 'make build     the library and the command, with CUDA, into build/'
+	@echo 'make install   the same, installed into PREFIX=/usr/local'
 	@echo 'make test      builds and runs all tests; from nothing about 10 minutes on two cores'
 	@echo 'make test-gpu  runs the GPU tests on the library that make test built'
 	@echo 'make arm64     the library and the command for Linux arm64, and their tests under qemu'
@@ -28,6 +30,16 @@ demo:
 	@sh scripts/setup.sh demo
 	@SCENE='$(SCENE)' CAMERAS='$(CAMERAS)' CAMERA='$(CAMERA)' SIZE='$(SIZE)' OUT='$(OUT)' \
 		sh scripts/demo.sh
+
+build:
+	@sh scripts/setup.sh install
+	@sh scripts/build.sh build -Dtools=enabled -Dgpu=auto $$GSPLAT_C_MESON_OPTIONS
+
+PREFIX = /usr/local
+install:
+	@sh scripts/setup.sh install
+	@sh scripts/build.sh build -Dtools=enabled -Dgpu=auto $$GSPLAT_C_MESON_OPTIONS \
+		'-Dprefix=$(PREFIX)' install
 
 test:
 	@sh scripts/setup.sh test

@@ -1,5 +1,5 @@
 #!/bin/sh
-# scripts/setup.sh [PURPOSE]: installs what is missing for a target of make: demo, test (the
+# scripts/setup.sh [PURPOSE]: installs what is missing for a target of make: demo, install, test (the
 # default), arm64, lint, coverage, fuzz, windows, docs, wheel or bare.  scripts/packages.txt lists the
 # system's packages, tests/requirements*.txt what pip installs into .venv.
 #

@@ -29,7 +29,7 @@ int device_runtime_version(void) {
 bool device_supported(DLDevice where) {
     return where.device_type == kDLCPU || cuda_of(where) ||
            fail("--device cuda:%d: this gsplat-c was built without the CUDA Runtime and works on "
-                "the CPU only",
+                "the CPU only; on Linux 'make build' in the source tree builds one with CUDA",
                 where.device_id);
 }
 

@@ -74,7 +74,7 @@ def test_without_the_runtime(scene, command):
     error = call(command, scene, "--device", "cuda:1", code=RUNTIME)
     assert error == (
         "--device cuda:1: this gsplat-c was built without the CUDA Runtime and works on the CPU "
-        "only"
+        "only; on Linux 'make build' in the source tree builds one with CUDA"
     )
     assert "cuda_runtime          none: the command works on the CPU only\n" in call("info")
 

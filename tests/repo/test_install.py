@@ -7,6 +7,7 @@ import shutil
 import pytest
 
 from installation import Installation, example, install
+from packages import ENVIRONMENT, QUICK, clone
 from support import ROOT, run
 
 VERSION = re.search(r"version: '(.*?)'", (ROOT / "meson.build").read_text()).group(1)
@@ -30,6 +31,14 @@ def test_files(installed, build_folder):
     if (build_folder / "tools/gsplat-c").exists():
         expected |= {"bin/gsplat-c", "share/man/man1/gsplat-c.1"}
     assert relative_files(installed) == expected
+
+
+def test_make_install(checkout, tmp_path):
+    source, prefix = clone(checkout, tmp_path / "clone"), tmp_path / "prefix"
+    options = f"{QUICK['GSPLAT_C_MESON_OPTIONS']} -Dtests=disabled -Dexamples=disabled"
+    run("make", "install", f"PREFIX={prefix}", cwd=source,
+        env={**ENVIRONMENT, **QUICK, "GSPLAT_C_MESON_OPTIONS": options})
+    assert VERSION in run(prefix / "bin/gsplat-c", "info", env=ENVIRONMENT)
 
 
 def test_pkg_config(installed):
