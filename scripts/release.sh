@@ -32,8 +32,8 @@ changes=$(git status --porcelain) || die "not a checkout"
 $changes"
 version=$(sed -n "s/^  version: '\(.*\)',/\1/p" meson.build)
 abi=$(sed -n 's/^#define GSC_ABI_M[AI][JN]OR \([0-9]*\).*/\1/p' include/gsplat_c.h | paste -sd.)
-for file in bindings/python/shims/*/pyproject.toml; do
-    grep -q "^version = \"$version\"" "$file" || die "$file has another version than $version"
+for file in bindings/python/shims/*/pyproject.toml packaging/vcpkg/vcpkg.json; do
+    grep -Eq "^ *\"?version\"?( =|:) \"$version\"" "$file" || die "$file has another version than $version"
 done
 case $version in
 0.*) ;; # the interface is not frozen before 1.0.0

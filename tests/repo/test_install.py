@@ -1,5 +1,7 @@
 """`meson install` installs all that a host needs, and the folder can be moved anywhere."""
 
+import ctypes
+import json
 import os
 import re
 import shutil
@@ -8,6 +10,7 @@ import pytest
 
 from installation import Installation, example, install
 from packages import ENVIRONMENT, QUICK, clone
+from scenes import gaussian, write_scene
 from support import ROOT, run
 
 VERSION = re.search(r"version: '(.*?)'", (ROOT / "meson.build").read_text()).group(1)
@@ -21,7 +24,8 @@ def relative_files(installed):
 
 def test_files(installed, build_folder):
     libraries = str(installed.libraries.relative_to(installed.prefix))
-    expected = {"include/gsplat_c.h", "include/gsplat_c/bindings.h", "include/gsplat_c/dlpack.h"}
+    expected = {"include/gsplat_c.h", "include/gsplat_c/bindings.h", "include/gsplat_c/dlpack.h",
+                "share/licenses/gsplat_c/LICENSE"}
     expected |= {f"{libraries}/{name}" for name in (
         "libgsplat_c.so", "libgsplat_c.so.1", f"libgsplat_c.so.{VERSION}",
         "pkgconfig/gsplat_c.pc", "cmake/gsplat_c/gsplat_c-config.cmake",
@@ -232,3 +236,67 @@ def test_cmake_package_without_its_library(installed, tmp_path):
     reason = r"libgsplat_c\.so\.\d+\.\d+\.\d+\s+does\s+not\s+exist"
     with pytest.raises(AssertionError, match=reason):
         cmake(broken, tmp_path / "host")
+
+
+# ------------------------------------------------- built as a part of another project
+
+FETCH = """
+include(FetchContent)
+FetchContent_Declare(gsplat_c SOURCE_DIR "{root}")
+FetchContent_MakeAvailable(gsplat_c)
+"""
+SUBDIRECTORY = 'add_subdirectory("{root}" gsplat_c)'
+HOST = """
+cmake_minimum_required(VERSION 3.18)
+project(host LANGUAGES C)
+{library}
+add_executable(host "{source}")
+target_link_libraries(host PRIVATE gsplat_c::gsplat_c)
+"""
+
+
+@pytest.mark.parametrize("kind, way", [("static", SUBDIRECTORY), ("shared", FETCH)])
+def test_cmake_builds_the_library(library, tmp_path, kind, way):
+    """The same sources for the same instruction sets as meson, in a project of CMake."""
+    if shutil.which("cmake") is None:
+        pytest.skip("cmake is not installed")
+    (tmp_path / "CMakeLists.txt").write_text(
+        HOST.format(library=way.format(root=ROOT), source=example("render.c")))
+    run("cmake", "-S", tmp_path, "-B", tmp_path / "build", "-DCMAKE_BUILD_TYPE=Release",
+        f"-DBUILD_SHARED_LIBS={'ON' if kind == 'shared' else 'OFF'}")
+    run("cmake", "--build", tmp_path / "build", "--parallel", "2")
+    scene = write_scene(tmp_path / "scene.ply", [gaussian(), gaussian((1, 0, 1), (0, 1, 0))])
+    run(tmp_path / "build/host", scene, tmp_path / "host.ppm")
+    built = list((tmp_path / "build").rglob("libgsplat_c.so.0*"))
+    assert len(built) == (kind == "shared")
+    for path in built:
+        assert symbols(path, "-D", "--defined-only") == symbols(library, "-D", "--defined-only")
+        ours, theirs = build_information(library), build_information(path)
+        for name in ("version", "abi_major", "abi_minor", "real", "cpu_isas"):
+            assert theirs[name] == ours[name]
+        assert theirs["gpu_targets"] == []
+
+
+def build_information(library):
+    function = ctypes.CDLL(str(library)).gsc_build_info_json
+    function.restype = ctypes.c_char_p
+    return json.loads(function())
+
+
+def test_meson_subproject(tmp_path):
+    """Another project gets the library and nothing else."""
+    (tmp_path / "subprojects").mkdir()
+    (tmp_path / "subprojects/gsplat_c").symlink_to(ROOT)
+    shutil.copy(example("three_splats.c"), tmp_path / "host.c")
+    (tmp_path / "meson.build").write_text(
+        "project('host', 'c')\n"
+        "gsplat_c = dependency('gsplat_c', fallback: 'gsplat_c')\n"
+        "executable('host', 'host.c', dependencies: gsplat_c)\n")
+    environment = {**os.environ, "PKG_CONFIG_LIBDIR": ""}
+    run("meson", "setup", tmp_path / "build", tmp_path, "-Dgsplat_c:gpu=disabled",
+        "-Dgsplat_c:isa=baseline", "-Doptimization=0", env=environment)
+    targets = json.loads(run("meson", "introspect", "--targets", tmp_path / "build"))
+    built = {target["name"] for target in targets if target["build_by_default"]}
+    assert built == {"host", "gsplat_c"}
+    run("ninja", "-C", tmp_path / "build")
+    assert run(tmp_path / "build/host").startswith("P3 320 240 255\n")

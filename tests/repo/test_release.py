@@ -1,7 +1,9 @@
 """scripts/release.sh rejects anything but a release, and builds complete archives."""
 
 import hashlib
+import json
 import os
+import re
 import subprocess
 import tarfile
 
@@ -65,6 +67,15 @@ def test_needs_the_versions_tag(changed):
 def test_needs_all_of_the_library(changed, name):
     value = "" if name == "GSPLAT_C_PLATFORMS" else QUICK[name]
     expect_refusal(changed, "every platform, every instruction set and every GPU", **{name: value})
+
+
+def test_packaging_names_this_version_and_its_options():
+    port = json.loads((ROOT / "packaging/vcpkg/vcpkg.json").read_text())
+    assert port["version"] == version()
+    known = re.findall(r"^option\('(\w+)'", (ROOT / "meson_options.txt").read_text(), re.M)
+    for name in "vcpkg/portfile.cmake", "conda/meta.yaml":
+        options = re.findall(r"-D(\w+)=", (ROOT / "packaging" / name).read_text())
+        assert len(options) >= 4 and set(options) <= set(known)
 
 
 def test_needs_one_version(changed):
