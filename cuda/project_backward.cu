@@ -84,7 +84,8 @@ static __device__ __forceinline__ void geometry_grad(const gsc_k_project_backwar
         if (!gsc__blur(&camera, &p)) return;
         const gsc__gaussian seen = {in.mean, in.rotation, args.scale_modifier, opacity};
         gsc__project_grad(&camera, &seen, &p, splat, g);
-        for (int j = 0; j < 3 && args.log_scales; ++j) g->scale[j] *= p.scale[j] / args.scale_modifier;
+        for (int j = 0; j < 3 && args.log_scales; ++j)
+            g->scale[j] *= p.scale[j] / args.scale_modifier;
     }
     if (args.logit_opacities) g->opacity *= gsc__sigmoid_grad(in.opacity);
 }

@@ -50,6 +50,64 @@ static bool get_focal(const place *at, const char *key, float *focal) {
     return true;
 }
 
+/* Some forks write the principal point; without it, it is the middle of the image. */
+static bool get_centre(const place *at, const char *key, float *centre) {
+    double value = (double)*centre;
+    if (cJSON_HasObjectItem(at->object, key) && !get_number(at, key, &value)) return false;
+    *centre = (float)value;
+    return true;
+}
+
+/* Whether a number, or all in a list, are as good as zero. */
+static bool is_zero(const cJSON *item) {
+    const cJSON *child;
+    if (cJSON_IsNumber(item)) return fabs(item->valuedouble) <= 1e-6;
+    cJSON_ArrayForEach(child, item) if (!is_zero(child)) return false;
+    return cJSON_IsArray(item) || cJSON_IsNull(item) || cJSON_IsFalse(item);
+}
+
+/* Only pinhole cameras are rendered; every key that says otherwise is refused by name. */
+static bool check_lens(const place *at) {
+    static const char *const models[] = {"SIMPLE_PINHOLE", "PINHOLE", "SIMPLE_RADIAL",
+                                         "RADIAL",         "OPENCV",  "PERSPECTIVE"};
+    static const char *const keys[] = {"k1",
+                                       "k2",
+                                       "k3",
+                                       "k4",
+                                       "k5",
+                                       "k6",
+                                       "p1",
+                                       "p2",
+                                       "s1",
+                                       "s2",
+                                       "s3",
+                                       "s4",
+                                       "skew",
+                                       "distortion",
+                                       "distortion_params",
+                                       "distortion_coefficients",
+                                       "dist_coeffs",
+                                       "radial_distortion",
+                                       "tangential_distortion",
+                                       "rolling_shutter",
+                                       "is_fisheye"};
+    static const char expected[] = "is set, but only pinhole cameras are rendered: undistort the "
+                                   "pictures first";
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const cJSON *item = cJSON_GetObjectItemCaseSensitive(at->object, keys[i]);
+        if (item && !is_zero(item)) return fail_key(at, keys[i], expected);
+    }
+    for (int k = 0; k < 2; k++) {
+        const char *key = k ? "model" : "camera_model";
+        const cJSON *model = cJSON_GetObjectItemCaseSensitive(at->object, key);
+        bool known = !cJSON_IsString(model);
+        for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+            known |= cJSON_IsString(model) && equal_words(model->valuestring, models[i]);
+        if (!known) return fail_key(at, key, expected);
+    }
+    return true;
+}
+
 static bool get_triple(const cJSON *array, double *values) {
     if (!cJSON_IsArray(array) || cJSON_GetArraySize(array) != 3) return false;
     for (int i = 0; i < 3; i++) {
@@ -105,7 +163,8 @@ static bool read_camera(const place *at, struct camera *camera) {
         return false;
     camera->intrinsics[2] = (float)camera->width / 2;
     camera->intrinsics[3] = (float)camera->height / 2;
-    return get_pose(at, camera);
+    return get_centre(at, "cx", &camera->intrinsics[2]) &&
+           get_centre(at, "cy", &camera->intrinsics[3]) && check_lens(at) && get_pose(at, camera);
 }
 
 static bool read_cameras(camera_list *cameras, const char *path, const cJSON *root) {
@@ -183,13 +242,13 @@ void camera_resize(struct camera *camera, int32_t width, int32_t height) {
     camera->height = height;
 }
 
-void camera_view(const struct camera *camera, float *view) {
+void camera_view(const struct camera *camera, const double origin[3], float *view) {
     memset(view, 0, 16 * sizeof *view);
     for (int row = 0; row < 3; row++) {
         double shift = 0;
         for (int axis = 0; axis < 3; axis++) {
             view[4 * axis + row] = (float)camera->rotation[axis][row];
-            shift -= camera->rotation[axis][row] * camera->position[axis];
+            shift -= camera->rotation[axis][row] * (camera->position[axis] - origin[axis]);
         }
         view[12 + row] = (float)shift;
     }

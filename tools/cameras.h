@@ -32,7 +32,7 @@ const struct camera *cameras_find(const camera_list *cameras, const char *text);
 void cameras_keep(camera_list *cameras, size_t index);
 /* Changes the size of the image; everything in the image stays in it. */
 void camera_resize(struct camera *camera, int32_t width, int32_t height);
-/* World to camera, [4, 4] column-major. */
-void camera_view(const struct camera *camera, float *view);
+/* World to camera, [4, 4] column-major, for a world that is counted from the origin. */
+void camera_view(const struct camera *camera, const double origin[3], float *view);
 
 #endif

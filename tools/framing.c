@@ -126,6 +126,7 @@ bool cameras_frame(camera_list *cameras, const gaussians *scene, int32_t width, 
     size_t count = take_samples(scene, samples);
     if (count > 0) find_subject(samples, count, center, &radius);
     if (!(radius > 0)) radius = 1;
+    for (int axis = 0; axis < 3; axis++) center[axis] += scene->origin[axis];
     look_at(camera, center, radius);
     free(samples);
     return true;

@@ -112,9 +112,10 @@ static void add_bounds(cJSON *tree, const gaussians *scene) {
     cJSON *max = cJSON_AddArrayToObject(tree, "max");
     cJSON *middle = cJSON_AddArrayToObject(tree, "median");
     for (int axis = 0; axis < 3; axis++) {
-        cJSON_AddItemToArray(min, number((double)low[axis]));
-        cJSON_AddItemToArray(max, number((double)high[axis]));
-        cJSON_AddItemToArray(middle, number(median(scene->means + axis, scene->count, 3)));
+        const double origin = scene->origin[axis];
+        cJSON_AddItemToArray(min, number(origin + (double)low[axis]));
+        cJSON_AddItemToArray(max, number(origin + (double)high[axis]));
+        cJSON_AddItemToArray(middle, number(origin + median(scene->means + axis, scene->count, 3)));
     }
 }
 
@@ -130,6 +131,7 @@ static cJSON *describe_scene(const gaussians *scene, const char *path) {
     cJSON_AddNumberToObject(tree, "gaussians", (double)scene->count);
     cJSON_AddNumberToObject(tree, "not_finite", (double)scene->non_finite);
     cJSON_AddNumberToObject(tree, "sh_degree", scene->sh_degree);
+    cJSON_AddBoolToObject(tree, "antialiased", scene->antialiased);
     cJSON_AddNumberToObject(tree, "bytes", (double)scene->count * row_floats * sizeof(float));
     add_bounds(cJSON_AddObjectToObject(tree, "positions"), scene);
     cJSON_AddItemToObject(tree, "median_scale", number(median(scene->scales, 3 * scene->count, 1)));

@@ -168,6 +168,20 @@ static bool read_property(ply *file, const char *const *words) {
     return true;
 }
 
+static bool keep_comment(ply *file, const char *text) {
+    const size_t bytes = strlen(text), needed = file->comment_bytes + bytes + 2;
+    if (needed > file->comment_capacity) {
+        char *larger = realloc(file->comments, 2 * needed);
+        if (!larger) return fail_memory(file);
+        file->comments = larger;
+        file->comment_capacity = 2 * needed;
+    }
+    memcpy(file->comments + file->comment_bytes, text, bytes);
+    memcpy(file->comments + file->comment_bytes + bytes, "\n", 2);
+    file->comment_bytes += bytes + 1;
+    return true;
+}
+
 static bool check_names(const ply *file, const char *what, const void *items, size_t count,
                         size_t item_bytes) {
     const char *repeated;
@@ -181,9 +195,9 @@ static bool read_header_lines(ply *file) {
         const char *words[MAX_WORDS], *keyword;
         char *line = take_line(file);
         if (!line) return fail("%s: its header has no end_header", file->path);
+        bool good = strncmp(line, "comment ", 8) != 0 || keep_comment(file, line + 8);
         split(line, words);
         keyword = words[0];
-        bool good = true;
         if (strcmp(keyword, "end_header") == 0) break;
         if (strcmp(keyword, "format") == 0)
             good = has_format = read_format(file, words);
@@ -236,6 +250,7 @@ void ply_close(ply *file) {
         free(element->name);
     }
     free(file->elements);
+    free(file->comments);
     free(file->buffer);
     fclose(file->file);
     memset(file, 0, sizeof *file);

@@ -46,6 +46,8 @@ typedef struct ply {
     ply_format format;
     ply_element *elements;
     size_t element_count;
+    char *comments; /* each on a line of its own; NULL: none */
+    size_t comment_bytes, comment_capacity;
     size_t next_element; /* the one whose rows come next */
     int64_t row;         /* of the current element */
 } ply;

@@ -26,7 +26,8 @@ const char render_help[] =
     "                      16-bit grey, bright is near, 0 where there is no surface\n"
     "  --sh-degree N       use spherical harmonics up to this degree, 0 to 4.  0: the same\n"
     "                      colour from every side.  Default: the scene's degree\n"
-    "  --antialias         render a scene that was trained with antialiasing\n"
+    "  --antialias         render a scene that was trained with antialiasing; not needed if\n"
+    "                      the file says so (filter_3D, SplatRenderMode, antialiased)\n"
     "  --compat            compute as the original 3DGS rasterizer does\n"
     "  --device DEVICE     cpu, cuda, or cuda:N for the N-th CUDA device.  Default: cpu\n"
     "  --threads N         use N CPU threads.  Default: all processors\n"
@@ -50,8 +51,11 @@ static void print_scene(FILE *report, const char *path, const gaussians *scene,
     if (scene->non_finite > 0)
         snprintf(skipped, sizeof skipped, "  (%lld not finite, not drawn)",
                  (long long)scene->non_finite);
-    print_line(report, "%s  %lld Gaussians  SH degree %d%s  read in %.1f ms", path,
-               (long long)scene->count, (int)scene->sh_degree, skipped, milliseconds);
+    print_line(report, "%s  %lld Gaussians  SH degree %d%s%s%s%s  read in %.1f ms", path,
+               (long long)scene->count, (int)scene->sh_degree,
+               scene->antialiased ? "  antialiased" : "",
+               scene->filtered ? "  filter_3D applied" : "",
+               scene->flat ? "  2D discs drawn as flat Gaussians" : "", skipped, milliseconds);
 }
 
 /* Times every run; the picture is the same each time. */

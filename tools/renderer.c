@@ -76,10 +76,12 @@ bool renderer_open(renderer *to, const gaussians *scene, const command_options *
     to->info.struct_size = sizeof to->info;
     if (!open_device(to, options) || !give_scene(to, scene)) return false;
     to->args.flags = GSC_RASTER_PIXEL_LAST;
-    if (options->antialias) to->args.flags |= GSC_RASTER_ANTIALIAS;
+    to->args.blur = scene->blur;
+    if (options->antialias || scene->antialiased) to->args.flags |= GSC_RASTER_ANTIALIAS;
     if (options->compat) to->args.flags |= GSC_RASTER_COMPAT_3DGS;
     to->args.sh_degree = options->sh_degree < 0 ? scene->sh_degree : options->sh_degree;
     to->with_depth = options->depth;
+    memcpy(to->origin, scene->origin, sizeof to->origin);
     memcpy(to->background_values, options->background, sizeof to->background_values);
     array_borrow(&to->background, to->background_values, 1, (const int64_t[]){3});
     to->args.background = &to->background.view;
@@ -87,7 +89,7 @@ bool renderer_open(renderer *to, const gaussians *scene, const command_options *
 }
 
 void renderer_aim(renderer *to, const struct camera *camera) {
-    camera_view(camera, to->view_values);
+    camera_view(camera, to->origin, to->view_values);
     array_borrow(&to->view, to->view_values, 2, (const int64_t[]){4, 4});
     array_borrow(&to->intrinsics, camera->intrinsics, 1, (const int64_t[]){4});
     to->args.width = camera->width;

@@ -14,6 +14,7 @@ typedef struct renderer {
     gsc_raster_outputs outputs;
     gsc_raster_buffers buffers;
     gsc_raster_info info;
+    double origin[3]; /* of the scene's means */
     float view_values[16], background_values[3];
     struct array means, scales, rotations, opacities, sh;
     struct array view, intrinsics, background;

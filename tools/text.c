@@ -100,6 +100,15 @@ static int compare_names(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
+static int lower(char c) {
+    return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c;
+}
+
+bool equal_words(const char *a, const char *b) {
+    while (*a && lower(*a) == lower(*b)) a++, b++;
+    return lower(*a) == lower(*b);
+}
+
 /* Sorts a copy: there may be many thousands. */
 bool find_repeated(const void *items, size_t count, size_t item_bytes, const char **repeated) {
     char **sorted = malloc((count + 1) * sizeof *sorted);

@@ -40,6 +40,8 @@ void progress_show(size_t done, size_t total);
 /* Clears the bar's line, before other text is printed. */
 void progress_hide(void);
 
+/* Whether two words are the same but for the case of ASCII letters. */
+bool equal_words(const char *a, const char *b);
 /* Finds a name that occurs twice, or NULL, among items that begin with `char *name`.  False after
  * fail(). */
 bool find_repeated(const void *items, size_t count, size_t item_bytes, const char **repeated);

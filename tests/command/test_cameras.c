@@ -75,7 +75,7 @@ static void test_view(void **state) {
     assert_true(cameras_read(&cameras, path));
     const struct camera *camera = cameras.items;
     float view[16];
-    camera_view(camera, view);
+    camera_view(camera, (double[3]){0}, view);
     for (int axis = 0; axis < 3; axis++) {
         double point[3], seen[3];
         for (int i = 0; i < 3; i++) point[i] = camera->position[i] + 2 * camera->rotation[i][axis];
@@ -168,7 +168,7 @@ static void check_framing(float size, int32_t width, int32_t height) {
     assert_true(cameras_frame(&cameras, &scene, width, height));
     const struct camera *camera = cameras.items;
     float view[16];
-    camera_view(camera, view);
+    camera_view(camera, (double[3]){0}, view);
     double most = 0;
     for (int n = 0; n < CUBE; n++) {
         double point[3], seen[3];
@@ -206,7 +206,7 @@ static void test_framing_nothing(void **state) {
         camera_list cameras;
         assert_true(cameras_frame(&cameras, &scene, 64, 48));
         float view[16];
-        camera_view(cameras.items, view);
+        camera_view(cameras.items, (double[3]){0}, view);
         for (int i = 0; i < 16; i++) assert_true(isfinite(view[i]));
         cameras_free(&cameras);
         gaussians_free(&scene);

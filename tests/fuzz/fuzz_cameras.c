@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     for (size_t i = 0; i < cameras.count; i++) {
         struct camera *camera = &cameras.items[i];
         float view[16];
-        camera_view(camera, view);
+        camera_view(camera, (double[3]){0}, view);
         camera_resize(camera, 640, 480);
         if (camera->width != 640 || !cameras_find(&cameras, camera->name)) abort();
     }
