@@ -114,7 +114,7 @@ static gsc_status provide_for_project(gsc__raster_call *call, gsc__workspace *wo
     const size_t state = buffers->state ? 0 : info->state_bytes;
     if (!buffers->intersections && info->visible > 0) {
         gsc__carver carver = {0};
-        (void)gsc__carve_at(&carver, state, 1);
+        (void)gsc__carve(&carver, state, 1);
         carver.base = gsc__workspace_try(workspace, carver.at + info->intersections_bytes);
         if (carver.base && state > 0) {
             buffers->state = carver.base;

@@ -58,8 +58,7 @@ void gsc__workspace_release(gsc__workspace *workspace);
  *
  * Buffers lie one behind the other, each at a multiple of the alignment from base.  The size is
  * such a multiple too, so blocks can follow each other: the part of each camera, the scratch of
- * each thread.  Where parts are alike, a layout keeps offsets (gsc__carve_at) instead of
- * pointers, and adds them to the beginning of a part.
+ * each thread.
  *
  * Nothing is cleared.  Two buffers may share memory if the larger is carved and the other one
  * points into it. */
@@ -69,17 +68,11 @@ typedef struct gsc__carver {
     size_t alignment; /* a power of two; 0: GSC__BUFFER_ALIGNMENT */
 } gsc__carver;
 
-/* The offset of the next buffer, of `count` elements of `size` bytes. */
-static inline size_t gsc__carve_at(gsc__carver *carver, size_t count, size_t size) {
+/* The next buffer, of `count` elements of `size` bytes. */
+static inline void *gsc__carve(gsc__carver *carver, size_t count, size_t size) {
     const size_t alignment = carver->alignment ? carver->alignment : GSC__BUFFER_ALIGNMENT;
     const size_t here = carver->at;
     carver->at += (count * size + alignment - 1) / alignment * alignment;
-    return here;
-}
-
-/* The buffer itself. */
-static inline void *gsc__carve(gsc__carver *carver, size_t count, size_t size) {
-    const size_t here = gsc__carve_at(carver, count, size);
     return carver->base ? (unsigned char *)carver->base + here : NULL;
 }
 

@@ -363,6 +363,14 @@ static void run_tiles(void *arg, int64_t begin, int64_t end, int thread) {
     }
 }
 
+static size_t carve_pass(pass_task *task, size_t tiles, size_t threads, void *base) {
+    gsc__carver carver = {.base = base};
+    task->sums = gsc__carve(&carver, tiles * GSC__SUM_COUNT, sizeof *task->sums);
+    task->cleared = gsc__carve(&carver, threads, sizeof *task->cleared);
+    task->scratch = gsc__carve(&carver, threads, task->scratch_bytes);
+    return carver.at;
+}
+
 static gsc_status gsc__image_pass_run(const gsc__call *call, gsc__image_pass *pass) {
     gsc__pool *pool = gsc__cpu_pool(call->context);
     const int radius = pass->pair.window.size / 2;
@@ -377,17 +385,12 @@ static gsc_status gsc__image_pass_run(const gsc__call *call, gsc__image_pass *pa
         (int64_t)pass->pair.batch * pass->pair.channels * task.rows * task.columns;
     if (tiles == 0) return GSC_OK;
 
-    gsc__carver carver = {0};
-    const size_t sums = gsc__carve_at(&carver, (size_t)tiles * GSC__SUM_COUNT, sizeof *task.sums);
     const size_t threads = (size_t)gsc__pool_threads(pool);
-    const size_t cleared = gsc__carve_at(&carver, threads, sizeof *task.cleared);
-    const size_t scratch = gsc__carve_at(&carver, threads, task.scratch_bytes);
+    const size_t bytes = carve_pass(&task, (size_t)tiles, threads, NULL);
     gsc__workspace workspace = {.call = *call};
     void *memory;
-    GSC__TRY(gsc__workspace_take(&workspace, "scratch", carver.at, &memory));
-    task.sums = (double *)(void *)((unsigned char *)memory + sums);
-    task.cleared = (bool *)((unsigned char *)memory + cleared);
-    task.scratch = (unsigned char *)memory + scratch;
+    GSC__TRY(gsc__workspace_take(&workspace, "scratch", bytes, &memory));
+    (void)carve_pass(&task, (size_t)tiles, threads, memory);
     memset(task.cleared, 0, threads * sizeof *task.cleared);
     gsc__parallel_for(pool, tiles, 1, run_tiles, &task);
     for (int64_t i = 0; i < tiles; ++i)

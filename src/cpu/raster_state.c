@@ -6,37 +6,37 @@
 
 #define STATE_MAGIC UINT64_C(0x315f5453435f5347) /* "GS_CST_1" */
 
+/* The frame's part of state; base NULL: only its size. */
+static size_t carve_frame(gsc__frame *frame, void *base) {
+    const gsc__state_layout *layout = frame->layout;
+    const size_t gaussians = (size_t)frame->raster->gaussians, pixels = (size_t)layout->pixels;
+    gsc__carver carver = {.base = base};
+    frame->header = gsc__carve(&carver, 1, sizeof *frame->header);
+    frame->records = gsc__carve(&carver, gaussians, sizeof *frame->records);
+    frame->order = gsc__carve(&carver, gaussians, sizeof *frame->order);
+    frame->offsets = gsc__carve(&carver, (size_t)layout->tiles + 1, sizeof *frame->offsets);
+    frame->final_t = gsc__carve(&carver, pixels, sizeof *frame->final_t);
+    frame->walked = gsc__carve(&carver, pixels, sizeof *frame->walked);
+    return carver.at;
+}
+
 void gsc__state_plan(const gsc__raster *raster, gsc__state_layout *layout) {
-    gsc__carver carver = {0};
-    const size_t gaussians = (size_t)raster->gaussians;
+    gsc__frame frame = {.raster = raster, .layout = layout};
     layout->tiles_x = (raster->width + GSC__TILE - 1) / GSC__TILE;
     layout->tiles_y = (raster->height + GSC__TILE - 1) / GSC__TILE;
     layout->tiles = (int64_t)layout->tiles_x * layout->tiles_y;
     layout->pixels = (int64_t)raster->width * raster->height;
-    (void)gsc__carve_at(&carver, 1, sizeof(gsc__state_header));
-    layout->records = gsc__carve_at(&carver, gaussians, sizeof(gsc__record));
-    layout->order = gsc__carve_at(&carver, gaussians, sizeof(uint32_t));
-    layout->offsets = gsc__carve_at(&carver, (size_t)layout->tiles + 1, sizeof(uint64_t));
-    layout->final_t = gsc__carve_at(&carver, (size_t)layout->pixels, sizeof(gsc_real));
-    layout->walked = gsc__carve_at(&carver, (size_t)layout->pixels, sizeof(uint32_t));
-    layout->camera_bytes = carver.at;
-    layout->bytes = carver.at * (size_t)raster->cameras;
+    layout->camera_bytes = carve_frame(&frame, NULL);
+    layout->bytes = layout->camera_bytes * (size_t)raster->cameras;
     const uint64_t own[4] = {STATE_MAGIC, GSC_REAL_BITS, sizeof(gsc__record), layout->bytes};
     layout->hash = gsc__layout_hash(raster, own);
 }
 
 gsc__frame gsc__frame_open(const gsc__raster *raster, const gsc__state_layout *layout, void *state,
                            int32_t camera) {
-    unsigned char *base = (unsigned char *)state + (size_t)camera * layout->camera_bytes;
-    return (gsc__frame){.raster = raster,
-                        .layout = layout,
-                        .camera = camera,
-                        .header = (gsc__state_header *)(void *)base,
-                        .records = (gsc__record *)(void *)(base + layout->records),
-                        .order = (uint32_t *)(void *)(base + layout->order),
-                        .offsets = (uint64_t *)(void *)(base + layout->offsets),
-                        .final_t = (gsc_real *)(void *)(base + layout->final_t),
-                        .walked = (uint32_t *)(void *)(base + layout->walked)};
+    gsc__frame frame = {.raster = raster, .layout = layout, .camera = camera};
+    (void)carve_frame(&frame, (unsigned char *)state + (size_t)camera * layout->camera_bytes);
+    return frame;
 }
 
 void gsc__frame_begin(gsc__frame *frame) {

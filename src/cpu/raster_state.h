@@ -40,8 +40,7 @@ typedef struct gsc__state_header {
 typedef struct gsc__state_layout {
     int32_t tiles_x, tiles_y;
     int64_t tiles, pixels;
-    size_t records, order, offsets, final_t, walked; /* byte offsets in a camera's part */
-    size_t camera_bytes, bytes;
+    size_t camera_bytes, bytes; /* of a camera's part, and of all */
     uint64_t hash;
 } gsc__state_layout;
 

@@ -29,12 +29,9 @@ typedef struct gsc__gpu_layout {
     int32_t list_slots;                /* one for each camera, or a single one */
     bool keeps;                        /* something for a backward pass */
     uint32_t group_count, group_shift; /* groups of 2^group_shift chunks */
-    /* offsets in a camera's part of state, and its size */
-    size_t camera, background, seen, groups, offsets, firsts, final_t, walked, camera_bytes;
-    size_t bytes; /* of state */
-    /* offsets in a camera's part of intersections, and its size */
-    size_t depths, order, unclamped, band, tile_order, part_bytes;
-    size_t lists; /* offset of the lists in intersections */
+    size_t background_bytes;           /* behind the camera */
+    size_t camera_bytes, bytes;        /* of a camera's part of state, and of state */
+    size_t part_bytes, lists; /* of a camera's part of intersections; offset of the lists there */
     uint64_t hash;
 } gsc__gpu_layout;
 

@@ -28,40 +28,39 @@ static uint32_t group_shift_of(size_t chunks) {
     return shift;
 }
 
-static void plan_state(gsc__gpu_layout *layout, int32_t channels) {
+/* A camera's part of state; base NULL: only its size. */
+static size_t carve_state(const gsc__gpu_layout *layout, void *base, gsc__gpu_frame *frame) {
     const size_t chunks = gsc__gpu_blocks(layout->gaussians, GSC__CHUNK);
-    const size_t kept_chunks = layout->keeps ? chunks + 1 : 0;
-    const size_t kept_pixels = layout->keeps ? (size_t)layout->pixels : 0;
-    gsc__carver carver = {0};
-    layout->group_shift = group_shift_of(chunks);
-    layout->group_count = gsc__gpu_blocks((int64_t)chunks, INT64_C(1) << layout->group_shift);
-    gsc__carve_at(&carver, 1, sizeof(gsc__gpu_header));
-    layout->camera = gsc__carve_at(&carver, 1, sizeof(gsc__camera));
-    layout->background = gsc__carve_at(&carver, (size_t)channels, sizeof(float));
-    layout->seen = gsc__carve_at(&carver, chunks * (GSC__CHUNK / 32), sizeof(uint32_t));
-    layout->groups = gsc__carve_at(&carver, layout->group_count, sizeof(uint32_t));
-    layout->offsets = gsc__carve_at(&carver, (size_t)layout->grid.tiles + 1, sizeof(uint64_t));
-    layout->firsts = gsc__carve_at(&carver, kept_chunks, sizeof(uint32_t));
-    layout->final_t = gsc__carve_at(&carver, kept_pixels, sizeof(float));
-    layout->walked = gsc__carve_at(&carver, kept_pixels, sizeof(uint32_t));
-    layout->camera_bytes = carver.at;
-    layout->bytes = carver.at * (size_t)layout->cameras;
+    const size_t pixels = (size_t)layout->pixels, tiles = (size_t)layout->grid.tiles;
+    gsc__carver carver = {.base = base};
+    frame->header = gsc__carve(&carver, 1, sizeof *frame->header);
+    frame->camera = gsc__carve(&carver, 1, sizeof *frame->camera + layout->background_bytes);
+    frame->seen = gsc__carve(&carver, chunks * (GSC__CHUNK / 32), sizeof *frame->seen);
+    frame->groups = gsc__carve(&carver, layout->group_count, sizeof *frame->groups);
+    frame->offsets = gsc__carve(&carver, tiles + 1, sizeof *frame->offsets);
+    if (!layout->keeps) return carver.at;
+    frame->firsts = gsc__carve(&carver, chunks + 1, sizeof *frame->firsts);
+    frame->final_t = gsc__carve(&carver, pixels, sizeof *frame->final_t);
+    frame->walked = gsc__carve(&carver, pixels, sizeof *frame->walked);
+    return carver.at;
 }
 
-static void plan_records(gsc__gpu_layout *layout) {
-    const size_t records = (size_t)layout->record_capacity;
-    gsc__carver carver = {0};
-    gsc__carve_at(&carver, records, sizeof(gsc__gpu_record));
-    layout->depths = gsc__carve_at(&carver, records, sizeof(float));
-    layout->order = gsc__carve_at(&carver, records, sizeof(uint32_t));
-    layout->unclamped = gsc__carve_at(&carver, layout->keeps ? records : 0, sizeof(uint8_t));
-    layout->band = gsc__carve_at(&carver, 1, sizeof(gsc__gpu_band));
-    layout->tile_order = gsc__carve_at(&carver, (size_t)layout->grid.tiles + 1, sizeof(uint32_t));
-    layout->part_bytes = carver.at;
-    layout->lists = carver.at * (size_t)layout->cameras;
+/* The same of intersections, without the lists. */
+static size_t carve_records(const gsc__gpu_layout *layout, void *base, gsc__gpu_frame *frame) {
+    const size_t records = (size_t)layout->record_capacity, tiles = (size_t)layout->grid.tiles;
+    gsc__carver carver = {.base = base};
+    frame->records = gsc__carve(&carver, records, sizeof *frame->records);
+    frame->depths = gsc__carve(&carver, records, sizeof *frame->depths);
+    frame->order = gsc__carve(&carver, records, sizeof *frame->order);
+    if (layout->keeps) frame->unclamped = gsc__carve(&carver, records, sizeof *frame->unclamped);
+    frame->band = gsc__carve(&carver, 1, sizeof *frame->band);
+    frame->tile_order = gsc__carve(&carver, tiles + 1, sizeof *frame->tile_order);
+    return carver.at;
 }
 
 void gsc__gpu_layout_plan(const gsc__raster *raster, int64_t visible, gsc__gpu_layout *layout) {
+    const int64_t chunks = gsc__gpu_blocks(raster->gaussians, GSC__CHUNK);
+    gsc__gpu_frame frame;
     plan_grid(raster, &layout->grid);
     layout->gaussians = raster->gaussians;
     layout->cameras = raster->cameras;
@@ -70,8 +69,13 @@ void gsc__gpu_layout_plan(const gsc__raster *raster, int64_t visible, gsc__gpu_l
     layout->list_slots = layout->keeps ? raster->cameras : 1;
     layout->record_capacity =
         visible > 0 && visible < raster->gaussians ? visible : raster->gaussians;
-    plan_state(layout, raster->channels);
-    plan_records(layout);
+    layout->background_bytes = (size_t)raster->channels * sizeof(float);
+    layout->group_shift = group_shift_of((size_t)chunks);
+    layout->group_count = gsc__gpu_blocks(chunks, INT64_C(1) << layout->group_shift);
+    layout->camera_bytes = carve_state(layout, NULL, &frame);
+    layout->bytes = layout->camera_bytes * (size_t)layout->cameras;
+    layout->part_bytes = carve_records(layout, NULL, &frame);
+    layout->lists = layout->part_bytes * (size_t)layout->cameras;
     const uint64_t own[4] = {GSC__GPU_STATE_MAGIC, sizeof(gsc__gpu_record),
                              (uint64_t)layout->grid.shift_x << 8 | (uint64_t)layout->grid.shift_y,
                              layout->bytes};
@@ -80,28 +84,14 @@ void gsc__gpu_layout_plan(const gsc__raster *raster, int64_t visible, gsc__gpu_l
 
 void gsc__gpu_frame_open(const gsc__gpu_layout *layout, const gsc__raster_buffers *buffers,
                          int32_t camera, gsc__gpu_frame *frame) {
-    unsigned char *base = (unsigned char *)buffers->state + (size_t)camera * layout->camera_bytes;
+    unsigned char *state = buffers->state, *intersections = buffers->intersections;
+    const size_t index = (size_t)camera;
     *frame = (gsc__gpu_frame){.gaussians = (uint32_t)layout->gaussians,
-                              .header = (void *)base,
-                              .camera = (void *)(base + layout->camera),
-                              .seen = (void *)(base + layout->seen),
-                              .groups = (void *)(base + layout->groups),
-                              .group_shift = layout->group_shift,
-                              .offsets = (void *)(base + layout->offsets)};
-    if (layout->keeps) {
-        frame->firsts = (void *)(base + layout->firsts);
-        frame->final_t = (void *)(base + layout->final_t);
-        frame->walked = (void *)(base + layout->walked);
-    }
-    if (!buffers->intersections) return;
-    base = (unsigned char *)buffers->intersections + (size_t)camera * layout->part_bytes;
+                              .group_shift = layout->group_shift};
+    carve_state(layout, state + index * layout->camera_bytes, frame);
+    if (!intersections) return;
     frame->record_capacity = (uint32_t)layout->record_capacity;
-    frame->records = (void *)base;
-    frame->depths = (void *)(base + layout->depths);
-    frame->order = (void *)(base + layout->order);
-    if (layout->keeps) frame->unclamped = base + layout->unclamped;
-    frame->band = (void *)(base + layout->band);
-    frame->tile_order = (void *)(base + layout->tile_order);
+    carve_records(layout, intersections + index * layout->part_bytes, frame);
 }
 
 /* --------------------------------------------------------------------- lists */
@@ -168,8 +158,7 @@ gsc_status gsc__gpu_background(const gsc__gpu_pass *pass, const float **backgrou
     if (!raster->background) return GSC_OK;
     *background += pass->camera * raster->background_stride;
     if (!raster->host_background) return GSC_OK;
-    unsigned char *part = (unsigned char *)pass->frame.header; /* the state's part begins with it */
-    float *copy = (float *)(void *)(part + pass->layout.background);
+    float *copy = (float *)(void *)(pass->frame.camera + 1); /* see carve_state */
     GSC__TRY(gsc__gpu_write(pass->call, copy, *background, (size_t)raster->channels));
     *background = copy;
     return GSC_OK;

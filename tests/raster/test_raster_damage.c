@@ -31,6 +31,14 @@ static size_t random_below(uint64_t *random, size_t bound) {
     return (size_t)raster_random(random, 0, (double)bound);
 }
 
+/* Offsets in state. */
+static size_t pixels_at(const state_fixture *v) {
+    return (size_t)((char *)v->frame.final_t - (char *)v->frame.header);
+}
+static size_t records_at(const state_fixture *v) {
+    return (size_t)((char *)v->frame.records - (char *)v->frame.header);
+}
+
 /* Random bytes anywhere, more often before the pixels, where the indices are. */
 static void random_bytes(void **unused) {
     (void)unused;
@@ -39,7 +47,7 @@ static void random_bytes(void **unused) {
     int found = 0;
     fixture_open(&v);
     unsigned char *state = (unsigned char *)v.call.buffers.state->data;
-    const size_t ends[] = {v.layout.bytes, v.layout.final_t, v.layout.records};
+    const size_t ends[] = {v.layout.bytes, pixels_at(&v), records_at(&v)};
     for (int trial = 0; trial < TRIALS; trial++) {
         size_t count = 1 + random_below(&random, 8), end = ends[trial % 3];
         for (size_t i = 0; i < count; i++) {
@@ -91,8 +99,8 @@ static void random_ranges(void **unused) {
     fixture_open(&v);
     unsigned char *state = (unsigned char *)v.call.buffers.state->data;
     for (int trial = 0; trial < TRIALS / 3; trial++) {
-        size_t begin = random_below(&random, v.layout.final_t);
-        size_t length = 1 + random_below(&random, v.layout.final_t - begin);
+        size_t begin = random_below(&random, pixels_at(&v));
+        size_t length = 1 + random_below(&random, pixels_at(&v) - begin);
         size_t from = random_below(&random, v.layout.bytes - length);
         if (trial % 2) {
             memcpy(state + begin, (const char *)v.kept + from, length);
@@ -120,7 +128,7 @@ static void damage_before_blend(void **unused) {
     for (int trial = 0; trial < TRIALS / 3; trial++) {
         size_t count = 1 + random_below(&random, 6);
         for (size_t i = 0; i < count && trial > 0; i++) {
-            ((unsigned char *)call->buffers.state->data)[random_below(&random, v.layout.final_t)] ^=
+            ((unsigned char *)call->buffers.state->data)[random_below(&random, pixels_at(&v))] ^=
                 (unsigned char)(1 + random_below(&random, 255));
         }
         if (trial == 0) {
