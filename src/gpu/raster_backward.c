@@ -133,14 +133,11 @@ static gsc_status sum_pixels_of_new_lists(gsc__gpu_pass *pass, const gsc__gpu_su
 
 /* ---------------------------------------------------------- project backward */
 
-/* Floats of a Gaussian's coefficients in sh, of the degree in use. */
-static uint32_t used_harmonics(const gsc__raster *raster) {
-    const uint32_t side = (uint32_t)raster->sh_degree + 1;
-    return 3 * (side * side - (raster->sh_dc ? 1 : 0));
-}
+/* What project_backward makes: gradients of the parameters, by GSC_PARAMETER_* - 1, and of
+ * means2d. */
+enum { SH = GSC_PARAMETER_SH - 1, MEANS2D = GSC__PARAMETERS, MEANS2D_ABS, RESULTS };
 
-/* The gradients that project_backward writes, in one list. */
-static void list_gradients(const gsc__gpu_pass *pass, gsc_k_project_backward *args) {
+static void find_results(const gsc__gpu_pass *pass, gsc__gpu_gradient results[RESULTS]) {
     const gsc__raster *raster = pass->raster;
     const gsc__raster_grads *grads = pass->grads;
     const int64_t index = pass->camera, n = raster->gaussians;
@@ -149,47 +146,45 @@ static void list_gradients(const gsc__gpu_pass *pass, gsc_k_project_backward *ar
     const uint32_t channels = (uint32_t)raster->channels;
     const uint32_t axes = (uint32_t)grads->means2d_axes;
     const uint32_t abs_axes = (uint32_t)grads->means2d_abs_axes;
-    const uint32_t split = raster->sh_dc ? 1 : 0, used = used_harmonics(raster);
-    const uint32_t rows = 3 * (uint32_t)raster->sh_coefficients;
-    const gsc__gpu_gradient plain[GSC__GRADIENTS_MAX] = {
-        {grads->means, 3, 3, GSC__RESULT_MEAN, first},
-        {grads->opacities, 1, 1, GSC__RESULT_OPACITY, first},
-        {grads->scales, 3, 3, GSC__RESULT_SCALE, first},
-        {grads->rotations, 4, 4, GSC__RESULT_ROTATION, first},
-        {grads->covariances, 6, 6, GSC__RESULT_COVARIANCE, first},
-        {grads->colors && channels <= 3 ? grads->colors + index * raster->colors_stride : NULL,
-         channels, channels, GSC__RESULT_COLOR, own_colors ? store : first},
-        {grads->means2d ? grads->means2d + index * n * axes : NULL, axes, 2, GSC__RESULT_MEAN2D,
-         store},
-        {grads->means2d_abs ? grads->means2d_abs + index * n * abs_axes : NULL, abs_axes, 2,
-         GSC__RESULT_MEAN2D_ABS, store}};
-    const gsc__gpu_gradient harmonics[2] = {
-        {grads->sh, rows, used, GSC__RESULT_BASIS + split, first},
-        {grads->sh_dc, 3, 3, GSC__RESULT_BASIS, first}};
-    for (int i = 0; i < GSC__GRADIENTS_MAX; ++i)
-        if (plain[i].to) args->gradient[args->gradients++] = plain[i];
-    for (int i = 0; i < 2; ++i)
-        if (harmonics[i].to && harmonics[i].width > 0 && (first || harmonics[i].used > 0))
-            args->sh_gradient[args->sh_gradients++] = harmonics[i];
+    const uint32_t side = (uint32_t)raster->sh_degree + 1, split = raster->sh_dc ? 1 : 0;
+    const gsc__gpu_gradient all[RESULTS] = {
+        [GSC_PARAMETER_MEANS - 1] = {grads->means, 3, 3, GSC__RESULT_MEAN, first},
+        [GSC_PARAMETER_OPACITIES - 1] = {grads->opacities, 1, 1, GSC__RESULT_OPACITY, first},
+        [GSC_PARAMETER_SCALES - 1] = {grads->scales, 3, 3, GSC__RESULT_SCALE, first},
+        [GSC_PARAMETER_ROTATIONS - 1] = {grads->rotations, 4, 4, GSC__RESULT_ROTATION, first},
+        [GSC_PARAMETER_COVARIANCES - 1] = {grads->covariances, 6, 6, GSC__RESULT_COVARIANCE, first},
+        [GSC_PARAMETER_COLORS -
+            1] = {grads->colors && channels <= 3 ? grads->colors + index * raster->colors_stride
+                                                 : NULL,
+                  channels, channels, GSC__RESULT_COLOR, own_colors ? store : first},
+        [SH] = {grads->sh, 3 * (uint32_t)raster->sh_coefficients, 3 * (side * side - split),
+                GSC__RESULT_BASIS + split, first},
+        [GSC_PARAMETER_SH_DC - 1] = {grads->sh_dc, 3, 3, GSC__RESULT_BASIS, first},
+        [MEANS2D] = {grads->means2d ? grads->means2d + index * n * axes : NULL, axes, 2,
+                     GSC__RESULT_MEAN2D, store},
+        [MEANS2D_ABS] = {grads->means2d_abs ? grads->means2d_abs + index * n * abs_axes : NULL,
+                         abs_axes, 2, GSC__RESULT_MEAN2D_ABS, store}};
+    memcpy(results, all, sizeof all);
+}
+
+static bool is_harmonics(int result) {
+    return result == SH || result == GSC_PARAMETER_SH_DC - 1;
+}
+
+static void list_gradients(const gsc__gpu_gradient results[RESULTS], gsc_k_project_backward *args) {
+    for (int i = 0; i < RESULTS; ++i) {
+        const gsc__gpu_gradient *result = &results[i];
+        if (!result->to) continue;
+        if (!is_harmonics(i))
+            args->gradient[args->gradients++] = *result;
+        else if (result->width > 0 && (result->overwrite || result->used > 0))
+            args->sh_gradient[args->sh_gradients++] = *result;
+    }
 }
 
 /* The steps of Adam, laid out as the gradients would be. */
-static void list_steps(const gsc__gpu_pass *pass, gsc_k_project_backward_step *args) {
-    const gsc__raster *raster = pass->raster;
-    const gsc__raster_steps *steps = pass->grads->steps;
-    const uint32_t split = raster->sh_dc ? 1 : 0, used = used_harmonics(raster);
-    const struct {
-        uint32_t result, used;
-        bool harmonics;
-    } results[GSC__PARAMETERS] = {
-        [GSC_PARAMETER_MEANS - 1] = {GSC__RESULT_MEAN, 3, false},
-        [GSC_PARAMETER_OPACITIES - 1] = {GSC__RESULT_OPACITY, 1, false},
-        [GSC_PARAMETER_SCALES - 1] = {GSC__RESULT_SCALE, 3, false},
-        [GSC_PARAMETER_ROTATIONS - 1] = {GSC__RESULT_ROTATION, 4, false},
-        [GSC_PARAMETER_COVARIANCES - 1] = {GSC__RESULT_COVARIANCE, 6, false},
-        [GSC_PARAMETER_COLORS - 1] = {GSC__RESULT_COLOR, 3, false},
-        [GSC_PARAMETER_SH - 1] = {GSC__RESULT_BASIS + split, used, true},
-        [GSC_PARAMETER_SH_DC - 1] = {GSC__RESULT_BASIS, 3, true}};
+static void list_steps(const gsc__raster_steps *steps, const gsc__gpu_gradient results[RESULTS],
+                       gsc_k_project_backward_step *args) {
     args->radii = steps->radii;
     args->radii_axes = steps->radii_axes;
     for (int i = 0; i < GSC__PARAMETERS; ++i) {
@@ -202,7 +197,7 @@ static void list_steps(const gsc__gpu_pass *pass, gsc_k_project_backward_step *a
             .width = (uint32_t)group->row_size,
             .used = results[i].used,
             .result = results[i].result,
-            .harmonics = results[i].harmonics,
+            .harmonics = is_harmonics(i),
             .vectors = group->row_size % 4 == 0 && gsc__gpu_is_aligned(group->parameter) &&
                        gsc__gpu_is_aligned(group->moment1) && gsc__gpu_is_aligned(group->moment2),
             .constants = gsc__adam_constants_of(group)};
@@ -233,9 +228,11 @@ static gsc_status project_backward(const gsc__gpu_pass *pass, const gsc__gpu_sum
                                        (raster->flags & GSC_RASTER_LOGIT_OPACITIES) != 0,
                                    .sums = sums->sums,
                                    .shares = camera ? sums->shares : NULL};
-    list_gradients(pass, &args);
+    gsc__gpu_gradient results[RESULTS];
+    find_results(pass, results);
+    list_gradients(results, &args);
     gsc_k_project_backward_step step = {.project_backward = args};
-    if (grads->steps) list_steps(pass, &step);
+    if (grads->steps) list_steps(grads->steps, results, &step);
     if (step.steps) return LAUNCH(project_backward_step, pass->call, blocks, step);
     if (!args.gradients && !args.sh_gradients && !camera) return GSC_OK;
     return LAUNCH(project_backward, pass->call, blocks, args);
