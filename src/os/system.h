@@ -20,14 +20,6 @@ typedef struct {
 } gsc__once; /* INIT_ONCE */
 #define GSC__ONCE_INIT \
     { 0 }
-#else
-#include <pthread.h>
-typedef pthread_mutex_t gsc__mutex;
-typedef pthread_cond_t gsc__condition;
-typedef pthread_once_t gsc__once;
-#define GSC__ONCE_INIT PTHREAD_ONCE_INIT
-#endif
-
 void gsc__mutex_init(gsc__mutex *mutex);
 void gsc__mutex_destroy(gsc__mutex *mutex);
 void gsc__mutex_lock(gsc__mutex *mutex);
@@ -38,6 +30,22 @@ void gsc__condition_wait(gsc__condition *condition, gsc__mutex *mutex);
 void gsc__condition_broadcast(gsc__condition *condition);
 /* The first caller runs the function; the others return when it is done. */
 void gsc__once_run(gsc__once *once, void (*run)(void));
+#else
+#include <pthread.h>
+typedef pthread_mutex_t gsc__mutex;
+typedef pthread_cond_t gsc__condition;
+typedef pthread_once_t gsc__once;
+#define GSC__ONCE_INIT PTHREAD_ONCE_INIT
+#define gsc__mutex_init(mutex) pthread_mutex_init(mutex, NULL)
+#define gsc__mutex_destroy pthread_mutex_destroy
+#define gsc__mutex_lock pthread_mutex_lock
+#define gsc__mutex_unlock pthread_mutex_unlock
+#define gsc__condition_init(condition) pthread_cond_init(condition, NULL)
+#define gsc__condition_destroy pthread_cond_destroy
+#define gsc__condition_wait pthread_cond_wait
+#define gsc__condition_broadcast pthread_cond_broadcast
+#define gsc__once_run pthread_once
+#endif
 
 typedef struct gsc__thread gsc__thread;
 /* NULL if the system cannot start a thread.  Signals are blocked in it, except those of its own

@@ -22,42 +22,6 @@
 
 /* ------------------------------------------------------------------- threads */
 
-void gsc__mutex_init(gsc__mutex *mutex) {
-    pthread_mutex_init(mutex, NULL);
-}
-
-void gsc__mutex_destroy(gsc__mutex *mutex) {
-    pthread_mutex_destroy(mutex);
-}
-
-void gsc__mutex_lock(gsc__mutex *mutex) {
-    pthread_mutex_lock(mutex);
-}
-
-void gsc__mutex_unlock(gsc__mutex *mutex) {
-    pthread_mutex_unlock(mutex);
-}
-
-void gsc__condition_init(gsc__condition *condition) {
-    pthread_cond_init(condition, NULL);
-}
-
-void gsc__condition_destroy(gsc__condition *condition) {
-    pthread_cond_destroy(condition);
-}
-
-void gsc__condition_wait(gsc__condition *condition, gsc__mutex *mutex) {
-    pthread_cond_wait(condition, mutex);
-}
-
-void gsc__condition_broadcast(gsc__condition *condition) {
-    pthread_cond_broadcast(condition);
-}
-
-void gsc__once_run(gsc__once *once, void (*run)(void)) {
-    pthread_once(once, run);
-}
-
 struct gsc__thread {
     pthread_t handle;
     void (*run)(void *arg);
