@@ -128,26 +128,16 @@ static __device__ __forceinline__ bool gsc__draws(float blue) {
 
 /* 2^x, 1 / x, sqrt(x) and 1 / sqrt(x) by the special function unit, with a relative error of about
  * 2^-22. */
-static __device__ __forceinline__ float gsc__exp2_fast(float x) {
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-static __device__ __forceinline__ float gsc__rcp_fast(float x) {
-    float y;
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-static __device__ __forceinline__ float gsc__sqrt_fast(float x) {
-    float y;
-    asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-static __device__ __forceinline__ float gsc__rsqrt_fast(float x) {
-    float y;
-    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
+#define GSC__APPROXIMATION(name, instruction)                          \
+    static __device__ __forceinline__ float name(float x) {            \
+        float y;                                                       \
+        asm(instruction ".approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); \
+        return y;                                                      \
+    }
+GSC__APPROXIMATION(gsc__exp2_fast, "ex2")
+GSC__APPROXIMATION(gsc__rcp_fast, "rcp")
+GSC__APPROXIMATION(gsc__sqrt_fast, "sqrt")
+GSC__APPROXIMATION(gsc__rsqrt_fast, "rsqrt")
 
 /* Shared memory by 32-bit addresses of its own, which take one register. */
 static __device__ __forceinline__ uint32_t gsc__shared_address(const void *shared) {

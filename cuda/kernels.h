@@ -167,26 +167,20 @@ typedef struct gsc_k_mark_visible {
 
 /* ----------------------------------------------------------------------- tiles */
 
-/* For a frame of several bands, which needs its offsets before its lists: marks the tiles that each
- * record reaches by +1 and -1 along the rows of tiles.  A block takes GSC__COUNT_CHUNK records.
+/* Arguments of two kernels, for a frame of several bands, which needs its offsets before its lists.
+ * count_tiles marks the tiles that each record reaches by +1 and -1 along the rows of tiles, and
+ * one block of sum_tiles sums the marks to offsets.  A block takes GSC__COUNT_CHUNK records.
  * It marks in shared memory if there are at most GSC__COUNT_SHARED tiles, so that crowded tiles do
  * not serialise the device. */
 #define GSC__COUNT_BLOCK 128
 #define GSC__COUNT_CHUNK 2048
 #define GSC__COUNT_SHARED 16384
+#define GSC__SUM_BLOCK 1024
 typedef struct gsc_k_count_tiles {
     gsc__gpu_frame frame;
     gsc__gpu_grid grid;
     int32_t *differences; /* [tiles_y, tiles_x + 1], zeroed */
 } gsc_k_count_tiles;
-
-/* One block sums the differences to offsets. */
-#define GSC__SUM_BLOCK 1024
-typedef struct gsc_k_sum_tiles {
-    gsc__gpu_frame frame;
-    gsc__gpu_grid grid;
-    const int32_t *differences; /* [tiles_y, tiles_x + 1] */
-} gsc_k_sum_tiles;
 
 /* Words that many blocks write, each in a cache line of its own. */
 typedef struct gsc__gpu_order_progress {

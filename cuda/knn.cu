@@ -370,24 +370,18 @@ static __device__ __forceinline__ void search(const gsc_k_knn_search &args, warp
     if (exists) write_row(args, row, best, g.valid);
 }
 
-/* k up to 3, the usual case. */
-extern "C" __global__ void __launch_bounds__(GSC__KNN_BLOCK)
-    gsc_knn_3(const __grid_constant__ gsc_k_knn_search args) {
-    gsc__begin_kernel();
-    __shared__ warp_memory memory[WARPS];
-    const uint32_t number = blockIdx.x * WARPS + (threadIdx.x >> 5);
-    gsc__short_list<3> best;
-    if (number < args.groups) search(args, memory[threadIdx.x >> 5], best, number);
-}
+#define KERNEL(name, most)                                                              \
+    extern "C" __global__ void __launch_bounds__(GSC__KNN_BLOCK)                        \
+        name(const __grid_constant__ gsc_k_knn_search args) {                           \
+        gsc__begin_kernel();                                                            \
+        __shared__ warp_memory memory[WARPS];                                           \
+        const uint32_t number = blockIdx.x * WARPS + (threadIdx.x >> 5);                \
+        gsc__short_list<most> best;                                                     \
+        if (number < args.groups) search(args, memory[threadIdx.x >> 5], best, number); \
+    }
 
-extern "C" __global__ void __launch_bounds__(GSC__KNN_BLOCK)
-    gsc_knn_8(const __grid_constant__ gsc_k_knn_search args) {
-    gsc__begin_kernel();
-    __shared__ warp_memory memory[WARPS];
-    const uint32_t number = blockIdx.x * WARPS + (threadIdx.x >> 5);
-    gsc__short_list<8> best;
-    if (number < args.groups) search(args, memory[threadIdx.x >> 5], best, number);
-}
+KERNEL(gsc_knn_3, 3)
+KERNEL(gsc_knn_8, 8)
 
 /* Any k: a warp has one set of lists and takes one group after another. */
 extern "C" __global__ void __launch_bounds__(GSC__KNN_BLOCK)

@@ -52,8 +52,7 @@ extern "C" __global__ void __launch_bounds__(GSC__COUNT_BLOCK)
     gsc__begin_kernel();
     __shared__ int32_t marks[GSC__COUNT_SHARED / 2];
     __shared__ row_work all_work[GSC__COUNT_BLOCK / 32];
-    const uint32_t visible = min(args.frame.header->visible, args.frame.record_capacity);
-    const uint32_t warp = threadIdx.x >> 5;
+    const uint32_t visible = gsc__record_count(args.frame), warp = threadIdx.x >> 5;
     const uint32_t first = blockIdx.x * GSC__COUNT_CHUNK;
     const int64_t length = (int64_t)args.grid.tiles_y * (args.grid.tiles_x + 1);
     if (first >= visible) return;
@@ -83,7 +82,7 @@ static __device__ __forceinline__ void share_of(int64_t length, int64_t *begin, 
  * with the one behind its last tile, sum to zero, so one running sum over all rows restarts by
  * itself. */
 extern "C" __global__ void __launch_bounds__(GSC__SUM_BLOCK)
-    gsc_sum_tiles(const __grid_constant__ gsc_k_sum_tiles args) {
+    gsc_sum_tiles(const __grid_constant__ gsc_k_count_tiles args) {
     gsc__begin_kernel();
     __shared__ uint32_t warps[33];
     __shared__ uint64_t wide_warps[33];
@@ -205,7 +204,7 @@ extern "C" __global__ void __launch_bounds__(GSC__EMIT_BLOCK)
     __shared__ uint32_t records[GSC__EMIT_BLOCK], sums[EMIT_WARPS], block;
     __shared__ uint64_t before;
     const gsc__gpu_band band = *args.band;
-    const uint32_t visible = min(args.frame.header->visible, args.frame.record_capacity);
+    const uint32_t visible = gsc__record_count(args.frame);
     if (threadIdx.x == 0) block = atomicAdd(args.next, 1u);
     __syncthreads();
     if (band.begin >= band.end || block * GSC__EMIT_BLOCK >= visible) return;

@@ -7,47 +7,42 @@
 enum { POOL_SHARE = 16 }; /* the pool keeps at most 1/16 of the device's memory */
 
 static const struct {
-    const char *name, *symbol;
-    enum gsc__gpu_file file;
+    const char *file, *name, *symbol;
 } kernels[] = {
-#define KERNEL(file, name, args, block) {#name, "gsc_" #name, GSC__FILE_##file},
+#define KERNEL(file, name, args, block) {#file, #name, "gsc_" #name},
     GSC__GPU_KERNELS(KERNEL)
 #undef KERNEL
 };
 
-static const char *const files[] = {
-#define FILE_NAME(file) #file,
-    GSC__GPU_FILES(FILE_NAME)
-#undef FILE_NAME
-};
-
-static gsc_status load_file(const gsc_context *context, gsc__gpu *gpu, int file) {
+static gsc_status load_file(const gsc_context *context, gsc__gpu *gpu, const char *file) {
     static const char function[] = "context_create";
     const gsc__gpu_device *device = &gpu->device;
     const gsc__kernel_image *image;
-    GSC__TRY(gsc__kernel_image_find(function, gsc__kernel_images, gsc__kernel_image_count,
-                                    files[file], device->major, device->minor, &image));
+    GSC__TRY(gsc__kernel_image_find(function, gsc__kernel_images, gsc__kernel_image_count, file,
+                                    device->major, device->minor, &image));
     gsc__kernel_image_target(image, gpu->target);
-    if (image->kind == GSC__IMAGE_PTX && file == 0) {
+    if (image->kind == GSC__IMAGE_PTX && gpu->library_count == 0) {
         gsc__log(context, GSC_LOG_WARNING,
                  "%s: no code for compute capability %d.%d, the driver compiles %s", function,
                  device->major, device->minor, gpu->target);
     }
-    gsc__cu_result result = device->driver->cuLibraryLoadData(&gpu->libraries[file], image->begin,
-                                                              NULL, NULL, 0, NULL, NULL, 0);
-    if (result == GSC__CU_OK) return GSC_OK;
-    return gsc__driver_fail(device->driver, result, "%s: %s.cu for %s on a device of %d.%d",
-                            function, files[file], gpu->target, device->major, device->minor);
+    gsc__cu_result result = device->driver->cuLibraryLoadData(
+        &gpu->libraries[gpu->library_count], image->begin, NULL, NULL, 0, NULL, NULL, 0);
+    if (result != GSC__CU_OK)
+        return gsc__driver_fail(device->driver, result, "%s: %s.cu for %s on a device of %d.%d",
+                                function, file, gpu->target, device->major, device->minor);
+    ++gpu->library_count;
+    return GSC_OK;
 }
 
-/* Reading an attribute makes a lazily loading driver load the kernel now: a first launch while a
+/* Of the file that was loaded last.  Reading an attribute makes a lazily loading driver load the kernel now: a first launch while a
  * stream is captured, or while one kernel waits for another, is too late. */
 static gsc_status load_kernel(gsc__gpu *gpu, int kernel) {
     const gsc__driver *driver = gpu->device.driver;
     void *handle;
     int threads;
     gsc__cu_result result = driver->cuLibraryGetKernel(
-        &handle, gpu->libraries[kernels[kernel].file], kernels[kernel].symbol);
+        &handle, gpu->libraries[gpu->library_count - 1], kernels[kernel].symbol);
     if (result == GSC__CU_OK) result = driver->cuKernelGetFunction(&gpu->functions[kernel], handle);
     if (result == GSC__CU_OK) {
         result = driver->cuFuncGetAttribute(&threads, GSC__CU_FUNCTION_MAX_THREADS,
@@ -77,8 +72,11 @@ static gsc_status open_pool(const gsc_context *context, gsc__gpu *gpu) {
 static gsc_status load_all(const gsc_context *context, gsc__gpu *gpu) {
     static const char function[] = "context_create";
     GSC__TRY(open_pool(context, gpu));
-    for (int i = 0; i < GSC__GPU_FILE_COUNT; ++i) GSC__TRY(load_file(context, gpu, i));
-    for (int i = 0; i < GSC__GPU_KERNEL_COUNT; ++i) GSC__TRY(load_kernel(gpu, i));
+    for (int i = 0; i < GSC__GPU_KERNEL_COUNT; ++i) {
+        if (i == 0 || strcmp(kernels[i].file, kernels[i - 1].file) != 0)
+            GSC__TRY(load_file(context, gpu, kernels[i].file));
+        GSC__TRY(load_kernel(gpu, i));
+    }
     void *pinned = NULL;
     GSC__DRIVER_TRY(gpu->device.driver, function, cuMemHostAlloc, &pinned,
                     (size_t)GSC__STAGING_SLOTS * GSC__STAGING_BYTES, GSC__CU_HOST_MAPPED);
@@ -97,8 +95,8 @@ static void unload_all(gsc__gpu *gpu) {
     }
     if (gpu->device.primary && gsc__gpu_try_enter(&gpu->device, &scope) == GSC__CU_OK) {
         if (gpu->staging.data) (void)driver->cuMemFreeHost(gpu->staging.data);
-        for (int i = 0; i < GSC__GPU_FILE_COUNT; ++i)
-            if (gpu->libraries[i]) (void)driver->cuLibraryUnload(gpu->libraries[i]);
+        for (int i = 0; i < gpu->library_count; ++i)
+            (void)driver->cuLibraryUnload(gpu->libraries[i]);
         if (gpu->pool) (void)driver->cuMemPoolDestroy(gpu->pool);
         gsc__gpu_leave(&scope);
     }

@@ -20,7 +20,8 @@ typedef struct gsc__gpu_staging {
 /* Immutable once the context is made, except for the staging slots. */
 typedef struct gsc__gpu {
     gsc__gpu_device device;
-    void *libraries[GSC__GPU_FILE_COUNT];
+    int library_count;
+    void *libraries[GSC__GPU_KERNEL_COUNT]; /* [library_count] of the kernels' files */
     void *functions[GSC__GPU_KERNEL_COUNT];
     char target[GSC__GPU_TARGET_SIZE]; /* of the images in use: "sm_90" */
     void *pool;                        /* of device memory; NULL: the device has none */

@@ -7,29 +7,8 @@
 #include "../../cuda/knn_kernels.h"
 #include "../../cuda/sort_kernels.h"
 
-/* X(file of cuda/ without .cu) */
-#define GSC__GPU_FILES(X) \
-    X(write)              \
-    X(camera)             \
-    X(project)            \
-    X(records)            \
-    X(sort)               \
-    X(tile_lists)         \
-    X(tile_order)         \
-    X(blend)              \
-    X(statistics)         \
-    X(blend_backward)     \
-    X(sums)               \
-    X(project_backward)   \
-    X(camera_backward)    \
-    X(adam)               \
-    X(image)              \
-    X(ssim)               \
-    X(knn_tree)           \
-    X(knn_clusters)       \
-    X(knn)
-
-/* X(file, kernel without gsc_, argument struct without gsc_k_, threads of a block) */
+/* X(file of cuda/ without .cu, kernel without gsc_, argument struct without gsc_k_, threads of a
+ * block).  The kernels of a file stand together. */
 #define GSC__GPU_KERNELS(X)                                                                        \
     X(write, write, write, GSC__WRITE_BLOCK)                                                       \
     X(camera, begin, begin, GSC__BEGIN_BLOCK)                                                      \
@@ -40,7 +19,7 @@
     X(sort, sort16, sort, GSC__SORT_BLOCK)                                                         \
     X(sort, sort64, sort, GSC__SORT_BLOCK)                                                         \
     X(tile_lists, count_tiles, count_tiles, GSC__COUNT_BLOCK)                                      \
-    X(tile_lists, sum_tiles, sum_tiles, GSC__SUM_BLOCK)                                            \
+    X(tile_lists, sum_tiles, count_tiles, GSC__SUM_BLOCK)                                          \
     X(tile_lists, plan_bands, plan_bands, 1)                                                       \
     X(tile_lists, emit, emit, GSC__EMIT_BLOCK)                                                     \
     X(tile_order, find_tiles, find_tiles, GSC__FIND_BLOCK)                                         \
@@ -88,14 +67,6 @@
     X(knn, knn_3, knn_search, GSC__KNN_BLOCK)                                                      \
     X(knn, knn_8, knn_search, GSC__KNN_BLOCK)                                                      \
     X(knn, knn_any, knn_search, GSC__KNN_BLOCK)
-
-/* GSC__FILE_blend */
-enum gsc__gpu_file {
-#define GSC__GPU_FILE(file) GSC__FILE_##file,
-    GSC__GPU_FILES(GSC__GPU_FILE)
-#undef GSC__GPU_FILE
-        GSC__GPU_FILE_COUNT
-};
 
 /* GSC__KERNEL_blend_depths */
 enum gsc__gpu_kernel {

@@ -130,12 +130,11 @@ gsc_k_plan_bands gsc__gpu_plan_args(const gsc__gpu_pass *pass, int64_t *overflow
 static gsc_status count_tiles(const gsc__gpu_pass *pass) {
     const gsc__gpu_grid *grid = &pass->layout.grid;
     int32_t *differences = pass->lists.differences;
-    const gsc_k_count_tiles count = {pass->frame, *grid, differences};
-    const gsc_k_sum_tiles sum = {pass->frame, *grid, differences};
+    const gsc_k_count_tiles args = {pass->frame, *grid, differences};
     const uint32_t blocks = gsc__gpu_blocks(pass->layout.record_capacity, GSC__COUNT_CHUNK);
     GSC__TRY(gsc__gpu_clear(pass->call, differences, difference_count(grid) * sizeof *differences));
-    GSC__TRY(LAUNCH(count_tiles, pass->call, blocks, count));
-    return LAUNCH(sum_tiles, pass->call, 1, sum);
+    GSC__TRY(LAUNCH(count_tiles, pass->call, blocks, args));
+    return LAUNCH(sum_tiles, pass->call, 1, args);
 }
 
 gsc_status gsc__gpu_lists_plan(const gsc__gpu_pass *pass, const gsc_k_plan_bands *plan,

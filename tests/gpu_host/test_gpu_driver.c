@@ -173,11 +173,22 @@ static void devices(void **state) {
     gsc_context_free(context);
 }
 
+static int file_count(void) {
+    static const char *const files[] = {
+#define NAME(file, name, args, block) #file,
+        GSC__GPU_KERNELS(NAME)
+#undef NAME
+    };
+    int count = 1;
+    for (int i = 1; i < GSC__GPU_KERNEL_COUNT; ++i) count += strcmp(files[i], files[i - 1]) != 0;
+    return count;
+}
+
 static void every_kernel_is_loaded_at_once(void **state) {
     (void)state;
     gsc_context *context = mock_context(0, 0);
     const gsc__gpu *gpu = gsc__gpu_of(context);
-    assert_int_equal(mock->libraries, GSC__GPU_FILE_COUNT);
+    assert_int_equal(mock->libraries, file_count());
     assert_int_equal(mock->functions, GSC__GPU_KERNEL_COUNT);
     assert_int_equal(mock->attributes, GSC__GPU_KERNEL_COUNT);
     assert_string_equal(gpu->functions[GSC__KERNEL_write], "gsc_write");

@@ -111,15 +111,15 @@ static int is_machine_code(const gsc__kernel_image *image) {
 /* The build embeds every file of the list for all targets, among them PTX. */
 static void of_this_build(void **state) {
     static const char *const files[] = {
-#define NAME(file) #file,
-        GSC__GPU_FILES(NAME)
+#define NAME(file, name, args, block) #file,
+        GSC__GPU_KERNELS(NAME)
 #undef NAME
     };
     char first[GSC__GPU_TARGETS_SIZE], text[GSC__GPU_TARGETS_SIZE];
     (void)state;
     gsc__kernel_image_targets(gsc__kernel_images, gsc__kernel_image_count, files[0], first);
     assert_non_null(strstr(first, "compute_90"));
-    for (int i = 0; i < GSC__GPU_FILE_COUNT; ++i) {
+    for (int i = 0; i < GSC__GPU_KERNEL_COUNT; ++i) {
         gsc__kernel_image_targets(gsc__kernel_images, gsc__kernel_image_count, files[i], text);
         assert_string_equal(text, first);
     }

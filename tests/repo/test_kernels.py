@@ -1,5 +1,6 @@
 """The kernels of cuda/*.cu, the list that the host loads them by, and their arguments."""
 
+import itertools
 import re
 
 from support import ROOT
@@ -7,15 +8,13 @@ from support import ROOT
 LIST = ROOT / "src/gpu/kernel_list.h"
 
 
-def listed_files():
-    text = re.search(r"#define GSC__GPU_FILES\(X\)(.*?)\n\n", LIST.read_text(), flags=re.S)
-    return re.findall(r"X\((\w+)\)", text.group(1))
+def list_rows():
+    return re.findall(r"X\((\w+), (\w+), (\w+), (\w+)\)", LIST.read_text())
 
 
 def listed_kernels():
     """(file, kernel, argument struct, block size) of every kernel in the list."""
-    rows = re.findall(r"X\((\w+), (\w+), (\w+), (\w+)\)", LIST.read_text())
-    return {(file, name, "gsc_k_" + args, block) for file, name, args, block in rows}
+    return {(file, name, "gsc_k_" + args, block) for file, name, args, block in list_rows()}
 
 
 def source(path):
@@ -64,7 +63,14 @@ def test_every_file_is_built():
     text = re.search(r"gpu_files = \[(.*?)\]", build, flags=re.S).group(1)
     existing = {path.stem for path in (ROOT / "cuda").glob("*.cu")}
     assert set(re.findall(r"'(\w+)'", text)) == existing
-    assert set(listed_files()) == existing
+    assert {file for file, _, _, _ in list_rows()} == existing
+
+
+def test_the_kernels_of_a_file_are_listed_together():
+    """The host loads a file where its name changes in the list."""
+    files = [file for file, _, _, _ in list_rows()]
+    changes = sum(before != after for before, after in itertools.pairwise(files))
+    assert changes + 1 == len(set(files))
 
 
 def test_every_argument_struct_is_shared():
