@@ -11,5 +11,5 @@ fi
 set -- ${1:+--dry-run --Werror}
 [ $# -gt 0 ] || set -- -i
 find include src tools tests examples cuda -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o \
-    -name '*.cpp' |
+    -name '*.[ch]pp' |
     sort | xargs clang-format "$@"

@@ -1,41 +1,17 @@
-// Nearest neighbours of a point cloud from C++17: a context that frees itself, errors as
-// exceptions, views of std::vector.
+// Nearest neighbours of a point cloud from C++17, in views of std::vector.
 //
 //     c++ -std=c++17 neighbours.cpp $(pkg-config --cflags --libs gsplat_c) -o neighbours
 //     ./neighbours
-#include <gsplat_c.h>
+#include <gsplat_c.hpp>
 
 #include <cmath>
 #include <cstdio>
 #include <exception>
 #include <initializer_list>
-#include <memory>
 #include <random>
-#include <stdexcept>
-#include <string>
 #include <vector>
 
 namespace {
-
-void check(gsc_status status) {
-    if (status != GSC_OK)
-        throw std::runtime_error(std::string(gsc_status_name(status)) + ": " + gsc_last_error());
-}
-
-struct free_context {
-    void operator()(gsc_context *context) const {
-        gsc_context_free(context);
-    }
-};
-using context_pointer = std::unique_ptr<gsc_context, free_context>;
-
-context_pointer make_context() {
-    gsc_context_desc desc;
-    gsc_context_desc_init(&desc, DLDevice{kDLCPU, 0});
-    gsc_context *context = nullptr;
-    check(gsc_context_create(&desc, &context));
-    return context_pointer(context);
-}
 
 // A vector's memory and its shape, while the vector lives and keeps its size.
 class tensor {
@@ -71,16 +47,16 @@ int main() {
     for (float &coordinate : points) coordinate = uniform(random);
 
     try {
-        const context_pointer context = make_context();
+        const gsplat_c::context context(DLDevice{kDLCPU, 0});
         const tensor points_view(points, kDLFloat, {n, 3});
         const tensor indices_view(indices, kDLInt, {n, k});
         const tensor distances_view(distances2, kDLFloat, {n, k});
-        GSC_INIT(gsc_knn_args, args);
+        gsplat_c::knn_args args;
         args.k = k;
         args.points = points_view.view();
         args.indices = indices_view.view();
         args.distances2 = distances_view.view();
-        check(gsc_knn(context.get(), &args, nullptr));
+        context.knn(args);
     } catch (const std::exception &error) {
         std::fprintf(stderr, "%s\n", error.what());
         return 1;

@@ -133,8 +133,9 @@ def test_both_orders(reference, language, first, tmp_path):
     compiler, kind = LANGUAGES[language]
     if shutil.which(compiler) is None:
         pytest.skip(f"{compiler} is not installed")
+    ours = "gsplat_c.h" if kind == "c" else "gsplat_c.hpp"
     headers = ["#include <dlpack/dlpack.h>\n",
-               "#include <gsplat_c.h>\n#include <gsplat_c/bindings.h>\n"]
+               f"#include <{ours}>\n#include <gsplat_c/bindings.h>\n"]
     source = tmp_path / "program"
     source.write_text("".join(headers if first == "theirs" else headers[::-1]) + USE)
     run(compiler, "-x", kind, f"-std={language}", *WARNINGS, "-isystem", reference,

@@ -24,8 +24,8 @@ def relative_files(installed):
 
 def test_files(installed, build_folder):
     libraries = str(installed.libraries.relative_to(installed.prefix))
-    expected = {"include/gsplat_c.h", "include/gsplat_c/bindings.h", "include/gsplat_c/dlpack.h",
-                "share/licenses/gsplat_c/LICENSE"}
+    expected = {"include/gsplat_c.h", "include/gsplat_c.hpp", "include/gsplat_c/bindings.h",
+                "include/gsplat_c/dlpack.h", "share/licenses/gsplat_c/LICENSE"}
     expected |= {f"{libraries}/{name}" for name in (
         "libgsplat_c.so", "libgsplat_c.so.1", f"libgsplat_c.so.{VERSION}",
         "pkgconfig/gsplat_c.pc", "cmake/gsplat_c/gsplat_c-config.cmake",

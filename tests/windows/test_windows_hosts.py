@@ -17,7 +17,8 @@ def test_files(installed_windows):
              for path in installed_windows.prefix.rglob("*") if path.is_file()}
     assert files == {
         "bin/gsplat_c.dll", "bin/gsplat-c.exe",
-        "include/gsplat_c.h", "include/gsplat_c/bindings.h", "include/gsplat_c/dlpack.h",
+        "include/gsplat_c.h", "include/gsplat_c.hpp", "include/gsplat_c/bindings.h",
+        "include/gsplat_c/dlpack.h", "share/licenses/gsplat_c/LICENSE",
         "lib/gsplat_c.lib", "lib/gsplat_c.dll.a", "lib/gsplat_c.def",
         "lib/pkgconfig/gsplat_c.pc", "lib/cmake/gsplat_c/gsplat_c-config.cmake",
         "lib/cmake/gsplat_c/gsplat_c-config-version.cmake",
