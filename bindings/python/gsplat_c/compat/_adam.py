@@ -10,33 +10,50 @@ from .._errors import argument_error, calling
 _BETAS = (0.9, 0.999)  # whatever the group says
 
 
-def _row_views(tensor, rows):
-    """([rows, ..] dense view or copy, whether it is a copy)."""
+def _rows(tensor, count, copies=None):
+    """The tensor as [count, ..] and dense; a copy of one that is not goes into copies, too."""
+    if tensor.is_contiguous() and tensor.shape[0] == count:
+        return tensor
     dense = tensor.detach().contiguous()
-    return dense.view(rows, -1), dense.data_ptr() != tensor.data_ptr()
+    if copies is not None and dense.data_ptr() != tensor.data_ptr():
+        copies.append((tensor, dense))
+    return dense.view(count, -1)
+
+
+@torch.no_grad()
+def _update(function, groups, visible, count):
+    """One step, in place, of the rows that visible (bool [count]) names, for every group.
+
+    groups: of (parameter, gradient, two moments, lr, beta1, beta2, epsilon).
+    """
+    if visible.dtype is not torch.bool:
+        raise argument_error("DTYPE", f"visible has dtype {visible.dtype}, expected torch.bool",
+                             function)
+    packed, copies = [], []
+    for param, grad, exp_avg, exp_avg_sq, lr, beta1, beta2, epsilon in groups:
+        size = param.numel()
+        if visible.numel() != count or (size % count if count else size):
+            raise argument_error("SHAPE", f"visible has {visible.numel()} and param {size} "
+                                 f"elements, expected {count} and a multiple of that", function)
+        if size:
+            packed.append({
+                "parameter": _rows(param, count, copies), "gradient": _rows(grad, count),
+                "moment1": _rows(exp_avg, count, copies),
+                "moment2": _rows(exp_avg_sq, count, copies),
+                "lr": float(lr), "beta1": beta1, "beta2": beta2, "epsilon": epsilon})
+    if packed:
+        with calling(function):
+            _ops.adam_step(packed, visible=visible.reshape(-1))
+    for target, dense in copies:
+        target.copy_(dense)
 
 
 def adam_update(param, grad, exp_avg, exp_avg_sq, visible, lr, b1, b2, eps, N, M):
     """One step, in place, of the rows [N, M] of a parameter that ``visible`` (bool [N]) names."""
-    if visible.dtype is not torch.bool:
-        raise argument_error("DTYPE", f"visible has dtype {visible.dtype}, expected torch.bool",
+    if param.numel() != N * M:
+        raise argument_error("SHAPE", f"param has {param.numel()} elements, expected {N} x {M}",
                              "adamUpdate")
-    if visible.numel() != N or param.numel() != N * M:
-        raise argument_error("SHAPE", f"visible has {visible.numel()} and param {param.numel()} "
-                             f"elements, expected {N} and {N} x {M}", "adamUpdate")
-    if not param.numel():
-        return
-    targets = (param, exp_avg, exp_avg_sq)
-    views = [_row_views(tensor, N) for tensor in targets]
-    group = {"parameter": views[0][0], "gradient": grad.detach().reshape(N, -1),
-             "moment1": views[1][0], "moment2": views[2][0], "lr": float(lr), "beta1": b1,
-             "beta2": b2, "epsilon": eps}
-    with calling("adamUpdate"):
-        _ops.adam_step([group], visible=visible.reshape(-1))
-    with torch.no_grad():
-        for target, (view, copied) in zip(targets, views):
-            if copied:
-                target.copy_(view.view(target.shape))
+    _update("adamUpdate", [(param, grad, exp_avg, exp_avg_sq, lr, b1, b2, eps)], visible, N)
 
 
 class SparseGaussianAdam(torch.optim.Adam):
@@ -51,6 +68,7 @@ class SparseGaussianAdam(torch.optim.Adam):
     @torch.no_grad()
     def step(self, visibility, N):
         """Steps the rows that visibility (bool [N]) names; the others keep value and state."""
+        groups = []
         for group in self.param_groups:
             assert len(group["params"]) == 1, "more than one tensor in group"
             param = group["params"][0]
@@ -61,5 +79,6 @@ class SparseGaussianAdam(torch.optim.Adam):
                 state["step"] = torch.tensor(0.0, dtype=torch.float32)
                 state["exp_avg"] = torch.zeros_like(param, memory_format=torch.preserve_format)
                 state["exp_avg_sq"] = torch.zeros_like(param, memory_format=torch.preserve_format)
-            adam_update(param, param.grad, state["exp_avg"], state["exp_avg_sq"], visibility,
-                        group["lr"], *_BETAS, group["eps"], N, param.numel() // N if N else 0)
+            groups.append((param, param.grad, state["exp_avg"], state["exp_avg_sq"], group["lr"],
+                           *_BETAS, group["eps"]))
+        _update("SparseGaussianAdam", groups, visibility, N)

@@ -20,8 +20,8 @@ _NUMBERS = {"scale_modifier", "tanfovx", "tanfovy", "image_height", "image_width
             "prefiltered", "antialiasing", "debug", "num_rendered", "num_buckets"}
 _GRADIENT_ORDER = ("means2D", "means2D_densify", "colors_precomp", "opacities", "means3D",
                    "cov3Ds_precomp", "dc", "sh", "scales", "rotations", "theta", "rho")
-_TAILS = {"means2D": (3,), "means2D_densify": (3,), "colors_precomp": (3,), "opacities": (1,), "means3D": (3,),
-          "cov3Ds_precomp": (6,), "scales": (3,), "rotations": (4,)}
+_TAILS = {"means2D": (3,), "means2D_densify": (3,), "colors_precomp": (3,), "opacities": (1,),
+          "means3D": (3,), "cov3Ds_precomp": (6,), "scales": (3,), "rotations": (4,)}
 
 
 def _bind(function, variant, layout, args):

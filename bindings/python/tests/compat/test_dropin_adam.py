@@ -115,6 +115,20 @@ def test_raw_update(use, device):
         torch.testing.assert_close(got.double().cpu(), value, rtol=1e-5, atol=1e-6)
 
 
+def test_groups_are_one_call(use, monkeypatch):
+    from gsplat_c import _ops
+
+    calls = []
+    monkeypatch.setattr(_ops, "adam_step", lambda groups, visible: calls.append(len(groups)))
+    params = [torch.nn.Parameter(torch.randn(6, *shape)) for shape in ((3,), (1, 3), (4,))]
+    for param in params:
+        param.grad = torch.ones_like(param)
+    groups = [{"params": [param], "lr": 0.1} for param in params]
+    use("taming").dgr.SparseGaussianAdam(groups, lr=0.0, eps=EPS).step(
+        torch.ones(6, dtype=torch.bool), 6)
+    assert calls == [3]
+
+
 def test_refused(use):
     optimizer_class = use("2024-accel").dgr.SparseGaussianAdam
     param, other = (torch.nn.Parameter(torch.randn(6, 2)) for _ in range(2))
@@ -131,7 +145,7 @@ def test_refused(use):
             optimizer.step(wrong, 6)
     for wrong, count in ((torch.ones(5, dtype=torch.bool), 6),
                          (torch.ones(5, dtype=torch.bool), 5)):
-        with pytest.raises(RuntimeError, match="adamUpdate: visible has 5"):
+        with pytest.raises(RuntimeError, match="^SparseGaussianAdam: visible has 5"):
             optimizer.step(wrong, count)
     with pytest.raises(TypeError):
         optimizer.step()

@@ -133,17 +133,36 @@ def test_torch_is_not_imported_before_it_is_needed():
     assert run(code).stdout.strip() == "False"
 
 
-@pytest.mark.skipif(sys.version_info < (3, 10), reason="no packages_distributions()")
-def test_rivals_are_named(monkeypatch):
-    import importlib.metadata
-
-    monkeypatch.setattr(importlib.metadata, "packages_distributions",
-                        lambda: {"fused_ssim": ["fused-ssim", "gsplat-c-fused-ssim"]})
+def test_rivals_are_named(monkeypatch, tmp_path):
+    for folder, file, text in (
+            ("fused_ssim-1.0.dist-info", "RECORD", "fused_ssim/__init__.py,sha256=x,1\n"),
+            ("gsplat_c_fused_ssim-0.9.dist-info", "RECORD", "fused_ssim/__init__.py,,\n"),
+            ("fused.ssim_old-1.egg-info", "top_level.txt", "fused_ssim\n"),
+            ("fused_ssim_plots-1.0.dist-info", "RECORD", "plots/fused_ssim.py,,\n"),
+            ("simple_knn-1.0.dist-info", "RECORD", "simple_knn/__init__.py,,\n")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / file).write_text(text)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), str(tmp_path / "absent"), ""])
     monkeypatch.setitem(sys.modules, "fused_ssim", types.ModuleType("fused_ssim"))
-    with pytest.warns(RuntimeWarning, match="fused-ssim, gsplat-c-fused-ssim"):
+    with pytest.warns(RuntimeWarning, match="distributions: fused-ssim, fused-ssim-old, "
+                                            "gsplat-c-fused-ssim; uninstall"):
         compat.provide("fused_ssim")
     monkeypatch.setitem(sys.modules, "simple_knn._C", types.ModuleType("simple_knn._C"))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         compat.provide("simple_knn._C")
     assert sys.modules["simple_knn._C"].distCUDA2(torch.eye(4, 3)).shape == (4,)
+
+
+def test_other_distributions_are_not_read(monkeypatch):
+    """Which would delay every start of a program."""
+    import importlib.metadata
+
+    def fail(*args):
+        raise AssertionError("reads the metadata of a distribution")
+
+    for name in ("packages_distributions", "distributions"):
+        monkeypatch.setattr(importlib.metadata, name, fail, raising=False)
+    monkeypatch.setattr(importlib.metadata.PathDistribution, "read_text", fail)
+    monkeypatch.setitem(sys.modules, "fused_ssim", types.ModuleType("fused_ssim"))
+    compat.provide("fused_ssim")

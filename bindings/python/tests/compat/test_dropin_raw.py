@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from frames import HEIGHT, SPLIT, VARIANTS, WIDTH, Camera, arguments, gaussians, inputs_of
+from frames import HEIGHT, VARIANTS, WIDTH, Camera, arguments, gaussians, inputs_of
 
 FORWARD = """bg means3D colors opacities scales rotations scale_modifier cov3D viewmatrix projmatrix
     tanfovx tanfovy image_height image_width sh sh_degree campos prefiltered debug"""
