@@ -375,3 +375,59 @@ def test_selective_adam_as_torch_adam():
     assert (unused == 1).all()
     with pytest.raises(ValueError, match="betas"):
         gt.SelectiveAdam([ours], betas=(1.0, 0.9))
+
+
+def test_forward_mode_is_refused():
+    """There are no tangents: without an error the derivative would be silently zero."""
+    from torch.autograd import forward_ad
+
+    args = tensors(smooth_cloud())
+    with forward_ad.dual_level(), torch.no_grad():
+        plain = gt.rasterize(**args).color
+        assert forward_ad.unpack_dual(plain).tangent is None
+        args["means"] = forward_ad.make_dual(args["means"], torch.ones_like(args["means"]))
+        with pytest.raises(NotImplementedError, match="jvp"):
+            gt.rasterize(**args)
+    with pytest.raises(RuntimeError):
+        torch.func.jvp(lambda means: gt.rasterize(**{**args, "means": means}).color,
+                       (tensors(smooth_cloud())["means"],), (torch.ones(args["means"].shape),))
+
+
+@pytest.fixture
+def flags_of_forward(monkeypatch):
+    """Whether GSC_RASTER_DETERMINISTIC was in the calls of the rasterizer."""
+    from gsplat_c import _raster
+    from gsplat_c._fields import FIELDS
+
+    seen, whole = [], _raster.forward_packed
+
+    def record(function, numbers, *args, **options):
+        seen.append(bool(numbers[0] & FIELDS["deterministic"].flag))
+        return whole(function, numbers, *args, **options)
+
+    monkeypatch.setattr(_raster, "forward_packed", record)
+    yield seen
+    torch.use_deterministic_algorithms(False)
+
+
+def test_deterministic_algorithms(flags_of_forward):
+    args = tensors(smooth_cloud())
+    args["means"].requires_grad_()
+    gt.rasterize(**args)
+    gt.rasterize(**args, deterministic=True)
+    torch.use_deterministic_algorithms(True)
+    gt.rasterize(**args)
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    with torch.no_grad():
+        gt.rasterize(**args)
+    assert flags_of_forward == [False, True, True, True]
+
+
+def test_deterministic_gsplat(flags_of_forward):
+    args = [torch.zeros(2, 3), torch.ones(2, 4), torch.ones(2, 3), torch.ones(2),
+            torch.ones(2, 3, requires_grad=True), torch.eye(4)[None], torch.eye(3)[None], 8, 8]
+    gt.rasterization(*args)
+    gt.rasterization(*args, deterministic=True)
+    torch.use_deterministic_algorithms(True)
+    gt.rasterization(*args)
+    assert flags_of_forward == [False, True, True]

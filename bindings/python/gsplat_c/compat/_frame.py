@@ -30,7 +30,8 @@ from ._variants import (
 _MAX_DEGREE = 3  # the originals read a higher degree as this one
 _FLOAT = torch.float32
 _COMPAT_3DGS = CONSTANTS["GSC_RASTER_COMPAT_3DGS"]
-_ANTIALIAS, _PREFILTERED = FIELDS["antialias"].flag, FIELDS["prefiltered"].flag
+_ANTIALIAS, _PREFILTERED, _DETERMINISTIC = (
+    FIELDS[name].flag for name in ("antialias", "prefiltered", "deterministic"))
 
 _WIDTH, _HEIGHT, _DEGREE, _SCALE, _TAN_X, _TAN_Y, _MEDIAN = (FIELDS[name].place for name in (
     "width", "height", "sh_degree", "scale_modifier", "tan_fovx", "tan_fovy", "median_default"))
@@ -123,6 +124,8 @@ def camera_of(variant, settings, scene):
         flags |= _ANTIALIAS
     if settings.prefiltered:
         flags |= _PREFILTERED
+    if torch.are_deterministic_algorithms_enabled():
+        flags |= _DETERMINISTIC
     numbers[0] = flags
     view = _camera(settings, "viewmatrix", (4, 4))
     projection = _camera(settings, "projmatrix", (4, 4))

@@ -8,6 +8,7 @@ import warnings
 from dis import opmap
 
 import torch
+from torch.autograd import forward_ad
 from torch.autograd.function import once_differentiable
 
 from .. import _raster
@@ -188,7 +189,7 @@ def _is_recorded(tensors):
         for tensor in tensors:
             if getattr(tensor, "requires_grad", False):
                 return True
-    return False
+    return forward_ad._current_level >= 0  # a node of the graph refuses tangents
 
 
 def _rasterize(caller, function, variant, settings, names, tensors):

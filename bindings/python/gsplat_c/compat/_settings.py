@@ -24,6 +24,10 @@ class Settings:
 
     __slots__ = ()
     variant = None
+    _fields = tuple(dict.fromkeys(name for variant in VARIANTS.values()
+                                  for name in variant.fields))  # that programs look for
+    __signature__ = inspect.Signature([
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in _fields])
 
     def __new__(cls, *args, **kwargs):
         variant = _variant_of_call(args, kwargs)
@@ -71,7 +75,7 @@ def _make(variant):
 
     annotations = {name: _TYPES.get(name, "torch.Tensor") for name in variant.fields}
     return type("GaussianRasterizationSettings", (Settings, fields), {
-        "__slots__": (), "__new__": __new__, "__module__": _MODULE,
+        "__slots__": (), "_fields": variant.fields, "__new__": __new__, "__module__": _MODULE,
         "__signature__": inspect.signature(fields), "__annotations__": annotations,
         "__doc__": Settings.__doc__, "variant": variant})
 

@@ -67,6 +67,8 @@ def rasterization(
     extra_signals: Tensor | None = None,
     extra_signals_sh_degree: int | None = None,
     renderer_config: Any = None,
+    *,
+    deterministic: bool = False,
 ) -> tuple[Tensor, Tensor, dict[str, Any]]:
     """The pinhole 3DGS part of gsplat's ``rasterization``, by our rasterizer.
 
@@ -97,6 +99,8 @@ def rasterization(
         rasterize_mode: "classic" or "antialiased".
         covars: [..., N, 3, 3] instead of quats and scales; the upper triangle is read.
         channel_chunk, segmented: without influence.
+        deterministic: bitwise reproducible gradients on a GPU, which
+            torch.use_deterministic_algorithms(True) turns on, too.
         others: must have their defaults.
 
     Returns:
@@ -140,6 +144,7 @@ def rasterization(
         "width": width, "height": height, "near_plane": near_plane, "far_plane": far_plane,
         "radius_clip": radius_clip, "blur": eps2d, "antialias": rasterize_mode == "antialiased",
         "view_row_major": True, "pixel_last": True,
+        "deterministic": deterministic or torch.are_deterministic_algorithms_enabled(),
     }
     images, meta = _forward(scene, options, ("color", "alpha", "depth")[:2 + ("D" in render_mode)],
                          packed, absgrad)
@@ -236,7 +241,7 @@ class _Scene:
         return torch.stack(values).view(*self.batch, *values[0].shape)
 
     def needs_grad(self):
-        return torch.is_grad_enabled() and any(
+        return _support.may_have_tangents() or torch.is_grad_enabled() and any(
             value.requires_grad for value in (*self.tensors.values(), *self.shared.values()))
 
 

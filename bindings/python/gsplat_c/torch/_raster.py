@@ -104,7 +104,8 @@ def rasterize(
             (third is 0), in pixels.
         means2d_abs: the same for the sum over the pixels of absolute derivatives.
         grad2d_ndc: both in units of half the image instead.
-        args: as in ``gsplat_c.rasterize``.
+        args: as in ``gsplat_c.rasterize``; torch.use_deterministic_algorithms(True) turns
+            deterministic on.
 
     Returns:
         RasterOutputs: what was asked for, by name or by unpacking.
@@ -127,10 +128,12 @@ def rasterize(
             if _support.needs_grad(args.get(name)):
                 raise argument_error("INVALID_ARGUMENT", f"{name} requires grad, but has no "
                                      "gradient: detach() it", "rasterize")
+    if torch.are_deterministic_algorithms_enabled():
+        args = {**args, "deterministic": True}
     flags = _raster.GRAD2D_NDC if grad2d_ndc else 0
     if _support.is_compiling():
         values = _raster_ops.rasterize(outputs, flags, sinks, args)
         return RasterOutputs(dict(zip(outputs, values)))
-    if not records:
+    if not records and not _support.may_have_tangents():
         return _raster.rasterize(outputs=outputs, **args)
     return RasterOutputs(Run(args, outputs, flags=flags).record(sinks))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import torch
+from torch.autograd import forward_ad
 from torch.autograd.function import once_differentiable
 
 #: torch.library.custom_op, of torch 2.4, is what makes an operation opaque to torch.compile.
@@ -22,6 +23,11 @@ else:
 def needs_grad(value) -> bool:
     """Whether a value is a tensor that takes part in a graph."""
     return isinstance(value, torch.Tensor) and value.requires_grad
+
+
+def may_have_tangents() -> bool:
+    """Whether inputs may carry forward-mode derivatives, which a node of the graph refuses."""
+    return forward_ad._current_level >= 0
 
 
 def as_tensor(value, like):

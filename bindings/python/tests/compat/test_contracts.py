@@ -171,6 +171,13 @@ def test_settings_choose(use, variant):
     assert len(split) == len(wanted)
 
 
+def test_settings_show_the_fields_of_all(use):
+    """Programs look whether a field is there before they pass it."""
+    settings = use("auto").dgr.GaussianRasterizationSettings
+    wanted = {name for fields in FIELDS.values() for name in fields.split()}
+    assert set(settings._fields) == set(inspect.signature(settings).parameters) == wanted
+
+
 def test_older_generations_may_leave_fields_out(use):
     dgr = use(None).dgr
     keywords = Camera().settings("2024")

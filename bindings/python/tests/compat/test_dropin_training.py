@@ -334,3 +334,36 @@ def test_strides_of_dimensions_of_one_element(use, device, count):
             expected = dgr.GaussianRasterizer(settings)(**inputs)[0]
             image = dgr.GaussianRasterizer(settings)(**{**inputs, **odd})[0]
             assert torch.equal(image, expected)
+
+
+def test_deterministic_algorithms(use, monkeypatch):
+    from gsplat_c import _raster
+    from gsplat_c._fields import FIELDS
+
+    seen, whole = [], _raster.backward_packed
+
+    def record(saved, numbers, *args):
+        seen.append(bool(numbers[0] & FIELDS["deterministic"].flag))
+        return whole(saved, numbers, *args)
+
+    monkeypatch.setattr(_raster, "backward_packed", record)
+    dgr = use("2023").dgr
+    settings = dgr.GaussianRasterizationSettings(**Camera().settings("2023"))
+    try:
+        for on in (False, True):
+            torch.use_deterministic_algorithms(on)
+            dgr.GaussianRasterizer(settings)(**arguments(gaussians(), False))[0].sum().backward()
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert seen == [False, True]
+
+
+def test_forward_mode_is_refused(use):
+    from torch.autograd import forward_ad
+
+    dgr, args = use("2023").dgr, arguments(gaussians(), False)
+    settings = dgr.GaussianRasterizationSettings(**Camera().settings("2023"))
+    with forward_ad.dual_level(), torch.no_grad():
+        args["means3D"] = forward_ad.make_dual(args["means3D"].detach(), torch.ones(25, 3))
+        with pytest.raises(NotImplementedError, match="jvp"):
+            dgr.GaussianRasterizer(settings)(**args)
