@@ -94,15 +94,16 @@ mod bundled {
         let folder = Path::new("c/src");
         let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
         write_config(&out).map_err(|error| format!("{}: {error}", out.display()))?;
+        let list = read(&folder.join("cpu/instruction_sets.txt"))?;
         let (mut names, mut objects) = (String::new(), Vec::new());
-        for (name, flags) in instruction_sets(&target("ARCH")) {
+        for (name, flags) in instruction_sets(&list, &target("ARCH")) {
             names += &format!("ISA({name}) ");
             // The optimiser may contract to fused multiply-adds, except in project.c.
             for (file, contraction) in [("cpu_isa", "fast"), ("project", "off")] {
                 let object = compiler(&out)
                     .flags(["-fno-trapping-math", &format!("-ffp-contract={contraction}")])
-                    .flags(*flags)
-                    .define("GSC_ISA", *name)
+                    .flags(flags.split_whitespace())
+                    .define("GSC_ISA", name)
                     .file(folder.join(format!("cpu/{file}.c")))
                     .out_dir(out.join(name)) // objects have the names of their sources
                     .try_compile_intermediates()
@@ -110,18 +111,14 @@ mod bundled {
                 objects.extend(object);
             }
         }
+        let sources = read(&folder.join("sources.txt"))?;
         let mut library = compiler(&out);
-        library.flag("-ffp-contract=off").define("GSC_ISAS", names.trim()).objects(objects);
-        for part in ["api", "check", "core", "cpu", "os"] {
-            let listed = fs::read_dir(folder.join(part)).map_err(|error| error.to_string())?;
-            let mut files: Vec<_> = listed.flatten().map(|entry| entry.path()).collect();
-            files.sort();
-            library.files(files.iter().filter(|file| {
-                let elsewhere = ["cpu_isa.c", "project.c", "system_windows.c"];
-                file.extension().is_some_and(|kind| kind == "c")
-                    && !elsewhere.iter().any(|name| file.ends_with(name))
-            }));
-        }
+        library
+            .flag("-ffp-contract=off")
+            .define("GSC_ISAS", names.trim())
+            .files(sources.lines().map(|name| folder.join(name)))
+            .files(["os/system_posix.c", "cpu/dispatch.c"].map(|name| folder.join(name)))
+            .objects(objects);
         library.try_compile("gsplat_c").map_err(|error| error.to_string())?;
         for name in ["m", "dl", "pthread"] {
             println!("cargo::rustc-link-lib={name}");
@@ -129,27 +126,15 @@ mod bundled {
         Ok(())
     }
 
-    fn instruction_sets(arch: &str) -> &'static [(&'static str, &'static [&'static str])] {
-        match arch {
-            "x86_64" => &[
-                ("baseline", &[]),
-                ("avx2", &["-mavx2", "-mfma", "-mbmi2"]),
-                (
-                    "avx512",
-                    &[
-                        "-mavx512f",
-                        "-mavx512vl",
-                        "-mavx512dq",
-                        "-mavx512bw",
-                        "-mfma",
-                        "-mbmi2",
-                        "-mprefer-vector-width=512",
-                    ],
-                ),
-            ],
-            "aarch64" => &[("neon", &[])],
-            _ => &[("baseline", &[])],
-        }
+    fn read(path: &Path) -> Result<String, String> {
+        fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+    }
+
+    /// Name and compiler flags of each, from lines of `ARCHITECTURE NAME FLAG..`.
+    fn instruction_sets<'l>(list: &'l str, arch: &str) -> Vec<(&'l str, &'l str)> {
+        let lines = list.lines().filter_map(|line| line.strip_prefix(arch)?.strip_prefix(' '));
+        let found: Vec<_> = lines.map(|line| line.split_once(' ').unwrap_or((line, ""))).collect();
+        if found.is_empty() { vec![("baseline", "")] } else { found }
     }
 
     /// Optimised in debug builds too: without, nothing is fast enough to be useful.
