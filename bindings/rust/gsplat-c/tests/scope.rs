@@ -3,8 +3,8 @@
 
 use gsplat_c::dlpack::Managed;
 use gsplat_c::{
-    Context, Device, ErrorKind, Gradients, Knn, LogLevel, Outputs, RawMemory, Saved, Scene, Scope,
-    Stream,
+    AdamGroup, Context, Device, ErrorKind, Gradients, ImageLoss, Knn, LogLevel, Outputs, Parameter,
+    RawMemory, Saved, Scene, Scope, Stream, TrainStep,
 };
 use gsplat_c_sys::dl::SharedLibrary;
 use std::ffi::{CStr, CString, c_char, c_void};
@@ -290,6 +290,40 @@ fn a_scope_that_began_later_does_not_hold_a_dropped_state() {
         after
     });
     assert_eq!(after, before);
+}
+
+#[test]
+fn a_training_step_is_queued() {
+    let Some(mock) = Mock::get() else { return };
+    let context = mock.context();
+    let vector = |size| vec![0.0f32; size];
+    let mut vectors = [3, 3, 4, 1, 3, 3, 3, 3 * 24 * 32, 1].map(vector);
+    let [mut means, scales, rotations, opacities, colors, mut m, mut v, target, mut loss] =
+        vectors.each_mut().map(memory);
+    let launches = mock.value(c"launches");
+    context
+        .scope(stream(9), |scope| {
+            let target = scope.read(&target, [3, 24, 32])?;
+            let (mut p, mut m, mut v) = (
+                scope.write(&mut means, [1, 3])?,
+                scope.write(&mut m, [1, 3])?,
+                scope.write(&mut v, [1, 3])?,
+            );
+            let mut loss = scope.write(&mut loss, [1])?;
+            let scene = Scene::new(32, 24)
+                .view(&[[1.0f32, 0.0, 0.0, 0.0]; 4])
+                .intrinsics(&[30.0f32, 30.0, 16.0, 12.0])
+                .scales(scope.read(&scales, [1, 3])?)
+                .rotations(scope.read(&rotations, [1, 4])?)
+                .opacities(scope.read(&opacities, [1])?)
+                .colors(scope.read(&colors, [1, 3])?);
+            TrainStep::new(scene, ImageLoss::of_color(target).l1(1.0).loss(&mut loss))
+                .train(Parameter::Means, AdamGroup::trained(&mut p, &mut m, &mut v).lr(0.1))
+                .run(scope)
+        })
+        .unwrap();
+    assert!(mock.value(c"launches") > launches);
+    assert_eq!(mock.value(c"launch_stream"), 9);
 }
 
 #[test]
