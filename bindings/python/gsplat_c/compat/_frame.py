@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import torch
 
 from .. import _raster
-from .._abi import CONSTANTS
 from .._arrays import allocate
 from .._errors import ArgumentTypeError, argument_error, integer
 from .._fields import FIELDS, NUMBERS, SMALLEST, TENSORS
@@ -29,12 +28,13 @@ from ._variants import (
 
 _MAX_DEGREE = 3  # the originals read a higher degree as this one
 _FLOAT = torch.float32
-_COMPAT_3DGS = CONSTANTS["GSC_RASTER_COMPAT_3DGS"]
+_COMPAT_3DGS, _COMPAT_MIP = FIELDS["compat_3dgs"].flag, FIELDS["compat_mip"].flag
 _ANTIALIAS, _PREFILTERED, _DETERMINISTIC = (
     FIELDS[name].flag for name in ("antialias", "prefiltered", "deterministic"))
 
-_WIDTH, _HEIGHT, _DEGREE, _SCALE, _TAN_X, _TAN_Y, _MEDIAN = (FIELDS[name].place for name in (
-    "width", "height", "sh_degree", "scale_modifier", "tan_fovx", "tan_fovy", "median_default"))
+_WIDTH, _HEIGHT, _DEGREE, _SCALE, _BLUR, _TAN_X, _TAN_Y, _MEDIAN = (
+    FIELDS[name].place for name in ("width", "height", "sh_degree", "scale_modifier", "blur",
+                                    "tan_fovx", "tan_fovy", "median_default"))
 SCENE = TENSORS.index("pixel_weights") + 1  # the camera and the weights come before, to the last
 # Where the fields of the scene are among the inputs; the inputs must end with a None, for others.
 _in_order = {names: itemgetter(*(names.index(own) if own in names else -1
@@ -122,6 +122,9 @@ def camera_of(variant, settings, scene):
     flags = _COMPAT_3DGS
     if variant.always_antialiased or getattr(settings, "antialiasing", False):
         flags |= _ANTIALIAS
+    if variant.is_mip:
+        flags |= _ANTIALIAS | _COMPAT_MIP
+        numbers[_BLUR] = _kernel_size(settings)
     if settings.prefiltered:
         flags |= _PREFILTERED
     if torch.are_deterministic_algorithms_enabled():
@@ -132,6 +135,16 @@ def camera_of(variant, settings, scene):
     background = _camera(settings, "bg", (3,))
     position = None if has_colors else _camera(settings, "campos", (3,))
     return numbers, (view, projection, None, position, background)
+
+
+def _kernel_size(settings):
+    size = settings.kernel_size
+    if not 0 <= size < math.inf:
+        raise argument_error("INVALID_ARGUMENT", f"kernel_size is {size!r}, expected 0 or more")
+    if _camera(settings, "subpixel_offset", (settings.image_height, settings.image_width, 2)).any():
+        raise argument_error("UNSUPPORTED", "subpixel_offset has other values than 0, which is all "
+                                            "that there is: turn off ray_jitter")
+    return number(size, -1.0)
 
 
 def make_results(variant, height, width, count, device, weighs):
@@ -227,9 +240,13 @@ def backward(variant, frame, upstream, shapes, wanted):
             check_float(f"grad_{name}", value)
         out = {LIBRARY_NAMES[name]: torch.empty(shapes[name], device=device)
                for name in SINKS if name in used}
+        if variant.is_mip and "means2D" in used:
+            wrt.append("means2d_abs")
         found = _raster.backward_packed(frame.saved, frame.numbers, frame.tensors, wrt, upstream,
                                         out, _raster.GRAD2D_NDC)
     gradients = {name: found[own] for name, own in used.items() if own in found}
+    if "means2d_abs" in found and variant.is_mip:
+        gradients["means2D"][:, 2:] = found["means2d_abs"].sum(1, keepdim=True)
     if variant.permutes_sh and "sh" in gradients:
         gradients["sh"] = _sh_axes.gradient_to_permuted(gradients["sh"], shapes["sh"])
     if "view" in found:

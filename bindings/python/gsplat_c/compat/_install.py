@@ -153,9 +153,10 @@ def _raw(variant):
     found = {
         "rasterize_gaussians": _raw.make_rasterize_gaussians(variant),
         "rasterize_gaussians_backward": _raw.make_rasterize_gaussians_backward(variant),
-        "rasterize_aussians_filter": _raw.rasterize_aussians_filter,
         "mark_visible": _rasterizer.mark_visible,
     }
+    if not variant or not variant.is_mip:  # whose radii depend on what it has no argument for
+        found["rasterize_aussians_filter"] = _raw.rasterize_aussians_filter
     if not variant or variant.has_adam:
         found["adamUpdate"] = _adam.adam_update
     if not variant or variant.has_ssim:

@@ -16,8 +16,8 @@ from .._forward import SavedRaster
 from . import _frame
 from ._variants import OUTPUTS, USER_NAMES, VARIANTS, raw_arguments
 
-_NUMBERS = {"scale_modifier", "tanfovx", "tanfovy", "image_height", "image_width", "sh_degree",
-            "prefiltered", "antialiasing", "debug", "num_rendered", "num_buckets"}
+_NUMBERS = {"scale_modifier", "kernel_size", "tanfovx", "tanfovy", "image_height", "image_width",
+            "sh_degree", "prefiltered", "antialiasing", "debug", "num_rendered", "num_buckets"}
 _GRADIENT_ORDER = ("means2D", "means2D_densify", "colors_precomp", "opacities", "means3D",
                    "cov3Ds_precomp", "dc", "sh", "scales", "rotations", "theta", "rho")
 _TAILS = {"means2D": (3,), "means2D_densify": (3,), "colors_precomp": (3,), "opacities": (1,),

@@ -9,8 +9,8 @@ from ._variants import AUTO, FIELD_DEFAULTS, VARIANTS, by_fields, resolve, unexp
 
 _MODULE = "diff_gaussian_rasterization"
 _TYPES = {"image_height": int, "image_width": int, "tanfovx": float, "tanfovy": float,
-          "scale_modifier": float, "sh_degree": int, "prefiltered": bool, "debug": bool,
-          "antialiasing": bool}  # all others are tensors
+          "kernel_size": float, "scale_modifier": float, "sh_degree": int, "prefiltered": bool,
+          "debug": bool, "antialiasing": bool}  # all others are tensors
 
 
 class Settings:
@@ -18,8 +18,9 @@ class Settings:
 
     image_height, image_width: pixels.  tanfovx, tanfovy: of half the fields of view.
     bg: [3].  viewmatrix, projmatrix: [4, 4] transposed world-to-camera and world-to-clip,
-    any strides.  sh_degree: 0 to 3.  campos: [3].  antialiasing means variant "2024",
-    pixel_weights "taming", projmatrix_raw "w-pose", no debug "w-depth", else "2023".
+    any strides.  sh_degree: 0 to 3.  campos: [3].  kernel_size: variance of the filter,
+    square pixels, which means variant "mip"; subpixel_offset: [H, W, 2].  antialiasing means
+    "2024", pixel_weights "taming", projmatrix_raw "w-pose", no debug "w-depth", else "2023".
     """
 
     __slots__ = ()
@@ -44,6 +45,8 @@ class Settings:
 
 def _variant_of_call(args, kwargs):
     """Keywords say it by themselves; of positional values, number and type do."""
+    if len(args) > 5 and getattr(args[5], "ndim", 0) == 3:  # where the others have a number
+        return VARIANTS["mip"]
     if len(args) <= 8:
         return by_fields(kwargs)
     fields = set(kwargs)
@@ -97,5 +100,5 @@ def variant_of(settings):
     found = getattr(settings, "variant", None)
     if found is not None:
         return found
-    optional = ("projmatrix_raw", "pixel_weights", "antialiasing", "debug")
+    optional = ("kernel_size", "projmatrix_raw", "pixel_weights", "antialiasing", "debug")
     return by_fields([name for name in optional if hasattr(settings, name)])

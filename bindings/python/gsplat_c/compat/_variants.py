@@ -60,7 +60,7 @@ LIBRARY_INPUTS = {own: name for name, own in LIBRARY_NAMES.items()}
 USER_NAMES = {**LIBRARY_INPUTS, "covariances": "cov3D_precomp", "cov3Ds_precomp": "cov3D_precomp",
               "sh": "shs", "view": "viewmatrix", "projection": "projmatrix", "position": "campos",
               "background": "bg", "tan_fovx": "tanfovx", "tan_fovy": "tanfovy",
-              "width": "image_width", "height": "image_height"}
+              "width": "image_width", "height": "image_height", "blur": "kernel_size"}
 SINKS = ("means2D", "means2D_densify")  # not read, they receive gradients
 SCENE_NAMES = {name: own for name, own in LIBRARY_NAMES.items() if name not in SINKS}
 
@@ -92,6 +92,11 @@ class Variant(NamedTuple):
         """Whether degree 0 comes as ``dc`` and ``shs`` holds the rest."""
         return "dc" in self.inputs
 
+    @property
+    def is_mip(self) -> bool:
+        """Whether it has the filter of Mip-Splatting."""
+        return "kernel_size" in self.fields
+
 
 def _before(names, place, new):
     index = names.index(place)
@@ -100,6 +105,7 @@ def _before(names, place, new):
 
 _DEBUG = (*FIELDS, "debug")
 _ANTIALIASED = (*_DEBUG, "antialiasing")
+_MIP = _before(_before(_DEBUG, "bg", "kernel_size"), "bg", "subpixel_offset")
 _RAW = ("num_rendered", "color", "radii", "geom", "binning", "img")
 _RAW_SPLIT = ("num_rendered", "num_buckets", "color", "radii", "geom", "binning", "img", "sample")
 _BACK = ("bg", "means3D", "radii", "colors_precomp", "scales", "rotations", "scale_modifier",
@@ -112,6 +118,7 @@ _BACK_ACCEL = _before(_before(_before(_BACK_SPLIT, "scales", "opacities"),
                               "sh_degree", "grad_invdepths"), "debug", "antialiasing")
 _BACK_DEPTH = _before(_BACK, "sh", "grad_depth")
 _BACK_POSE = _before(_BACK_DEPTH, "tanfovx", "projmatrix_raw")
+_BACK_MIP = _before(_before(_BACK, "grad_color", "kernel_size"), "grad_color", "subpixel_offset")
 _BACK_ALPHA = _before(_BACK_DEPTH, "sh", "grad_alpha")
 _TAMING = ("counts", "lists", "listsRender", "listsDistance", "centers", "depths", "my_radii",
            "accum_weights", "accum_count", "accum_blend", "accum_dist")
@@ -148,6 +155,8 @@ VARIANTS = {variant.name: variant for variant in (
             raw_backward=_BACK),
     Variant("pixelsplat", _DEBUG, ("color", "radii"), permutes_sh=True, writes_snapshots=True,
             raw_returns=_RAW, raw_backward=_BACK),
+    Variant("mip", _MIP, ("color", "radii"), writes_snapshots=True, raw_returns=_RAW,
+            raw_backward=_BACK_MIP),
 )}
 
 # Names that users may try, and what to do instead.
@@ -164,6 +173,8 @@ def by_fields(fields) -> Variant:
 
     2023 stands for all that take the same twelve: the others have to be named.
     """
+    if "kernel_size" in fields:
+        return VARIANTS["mip"]
     if "projmatrix_raw" in fields:
         return VARIANTS["w-pose"]
     if "pixel_weights" in fields:
@@ -180,6 +191,9 @@ def raw_arguments(variant: Variant) -> tuple[str, ...]:
              "image_height", "image_width", "sh", "sh_degree", "campos", "prefiltered"]
     if variant.is_split:
         names.insert(names.index("sh"), "dc")
+    if variant.is_mip:
+        place = names.index("image_height")
+        names[place:place] = ["kernel_size", "subpixel_offset"]
     if "projmatrix_raw" in variant.fields:
         names.insert(names.index("tanfovx"), "projmatrix_raw")
     names += [name for name in ("antialiasing", "debug", "pixel_weights")

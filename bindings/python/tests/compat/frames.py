@@ -14,6 +14,7 @@ FIELDS = {
 }
 FIELDS.update(dict.fromkeys(("2024-08", "taming-rasterizer", "depth-alpha", "depth-constant",
                              "depth-grad", "deformable", "pixelsplat"), FIELDS["2023"]))
+FIELDS["mip"] = FIELDS["2023"].replace("bg", "kernel_size subpixel_offset bg")
 FIELDS["2024"] = FIELDS["2024-accel"] = FIELDS["2023"] + " antialiasing"
 FIELDS["taming"] = FIELDS["2023"] + " pixel_weights"
 
@@ -46,7 +47,8 @@ class Camera:
                   "scale_modifier": 1.0, "viewmatrix": self.view, "projmatrix": self.full,
                   "projmatrix_raw": self.raw, "sh_degree": 1, "campos": self.center,
                   "prefiltered": False, "debug": False, "antialiasing": False,
-                  "pixel_weights": None, **changes}
+                  "pixel_weights": None, "kernel_size": 0.1,
+                  "subpixel_offset": torch.zeros(HEIGHT, WIDTH, 2, device=device), **changes}
         return {name: values[name] for name in FIELDS[variant].split()}
 
 
@@ -84,7 +86,8 @@ def arguments(leaves, split):
 
 SPLIT = ("2024-accel", "taming-rasterizer", "taming")
 VARIANTS = ("2023", "2024-08", "2024", "2024-accel", "taming-rasterizer", "taming", "w-depth",
-            "w-pose", "depth-alpha", "depth-constant", "depth-grad", "deformable", "pixelsplat")
+            "w-pose", "depth-alpha", "depth-constant", "depth-grad", "deformable", "pixelsplat",
+            "mip")
 
 
 def inputs_of(leaves, variant):

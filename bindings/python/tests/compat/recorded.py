@@ -10,7 +10,7 @@ import torch
 ROOT = Path(__file__).resolve().parents[4]
 VARIANTS = {"inria": "2023", "AA": "2024", "ACC": "2024-accel", "taming": "taming",
             "WD": "w-depth", "WP": "w-pose", "ASH": "depth-alpha", "SCAF": "2023",
-            "D3": "depth-constant", "D3M": "depth-grad", "DENS": "deformable"}
+            "D3": "depth-constant", "D3M": "depth-grad", "DENS": "deformable", "MIP": "mip"}
 
 
 def files():
@@ -53,7 +53,7 @@ class Case:
         """Keyword arguments of the settings with these fields."""
         other = {"bg": "in_bg", "viewmatrix": "in_viewmatrix", "projmatrix": "in_projmatrix",
                  "projmatrix_raw": "in_projmatrix_raw", "campos": "in_campos",
-                 "pixel_weights": "in_pixel_weights"}
+                 "pixel_weights": "in_pixel_weights", "subpixel_offset": "in_subpixel_offset"}
         fixed = {"prefiltered": False, "debug": False}
         return {name: fixed[name] if name in fixed else self.get(other.get(name, name))
                 for name in fields}

@@ -39,7 +39,7 @@ RESULTS = {
     "2023": COMMON, "taming-rasterizer": COMMON, "2024-08": COMMON + DEPTH,
     "2024": COMMON + DEPTH, "2024-accel": COMMON + DEPTH, "w-depth": COMMON + DEPTH,
     "w-pose": COMMON + DEPTH + DEPTH + [(COUNT, I, False)], "depth-alpha": COMMON + DEPTH + DEPTH,
-    "taming": COMMON + typed(NO_WEIGHTS), "pixelsplat": COMMON,
+    "taming": COMMON + typed(NO_WEIGHTS), "pixelsplat": COMMON, "mip": COMMON,
     **dict.fromkeys(("depth-constant", "depth-grad", "deformable"), COMMON + DEPTH),
 }
 ADAM = ("2024-accel", "taming-rasterizer", "taming")
@@ -145,7 +145,7 @@ def test_settings_survive_copies(use, variant):
     assert settings._asdict()["image_height"] == HEIGHT
 
 
-@pytest.mark.parametrize("variant", ["2023", "2024", "taming", "w-depth", "w-pose"])
+@pytest.mark.parametrize("variant", ["2023", "2024", "taming", "w-depth", "w-pose", "mip"])
 def test_settings_choose(use, variant):
     """Without a name the fields that a caller gives decide."""
     dgr = use(None).dgr

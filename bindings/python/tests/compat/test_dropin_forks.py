@@ -122,6 +122,7 @@ def test_unknown_inputs(use, variant, name, message):
 
 
 @pytest.mark.parametrize("variant, name, message", [
+    ("2023", "kernel_size", "written for mip"),
     ("2023", "antialiasing", "written for 2024 or 2024-accel: name it"),
     ("2024", "pixel_weights", "written for taming"), ("auto", "bg_color", "no variant takes it"),
 ])
@@ -152,3 +153,23 @@ def test_names_that_are_refused(use):
         use("depth")
     with pytest.raises(ValueError, match="Scaffold-GS is '2023'"):
         use("scaffold")
+
+
+def test_kernel_size(use):
+    args, camera = arguments(gaussians(), False), Camera()
+
+    def color(variant, **changes):
+        settings = camera.settings("mip", **changes)
+        dgr = use(variant).dgr
+        return dgr.GaussianRasterizer(dgr.GaussianRasterizationSettings(**settings))(**args)[0]
+
+    assert torch.equal(color("auto"), color("mip"))
+    assert not torch.allclose(color("mip"), color("mip", kernel_size=0))
+    assert torch.equal(color("mip", kernel_size=0), color("mip", kernel_size=0.0))
+    for wrong in (-0.1, float("nan"), float("inf")):
+        with pytest.raises(gsplat_c.ArgumentError, match="^GaussianRasterizer: kernel_size is "):
+            color("mip", kernel_size=wrong)
+    with pytest.raises(gsplat_c.ArgumentError, match="subpixel_offset has shape"):
+        color("mip", subpixel_offset=torch.zeros(3, 4, 2))
+    with pytest.raises(gsplat_c.ArgumentError, match="subpixel_offset has dtype"):
+        color("mip", subpixel_offset=torch.zeros(30, 44, 2).double())

@@ -22,7 +22,7 @@ SHIMS = Path(__file__).resolve().parents[2] / "shims"
 def test_variant_names():
     assert compat.variants == ("auto", "2023", "2024-08", "2024", "2024-accel",
                                "taming-rasterizer", "taming", "w-depth", "w-pose", "depth-alpha",
-                               "depth-constant", "depth-grad", "deformable", "pixelsplat")
+                               "depth-constant", "depth-grad", "deformable", "pixelsplat", "mip")
 
 
 def test_install():

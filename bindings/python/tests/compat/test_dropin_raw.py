@@ -106,7 +106,7 @@ def test_every_variant_goes_there_and_back(use, variant):
     assert len(results) == {"2023": 6, "2024-08": 7, "2024": 7, "2024-accel": 9,
                             "taming-rasterizer": 8, "taming": 19, "w-depth": 7, "w-pose": 9,
                             "depth-alpha": 8, "depth-constant": 7, "depth-grad": 7,
-                            "deformable": 7, "pixelsplat": 6}[variant]
+                            "deformable": 7, "pixelsplat": 6, "mip": 6}[variant]
 
 
 def test_buffers_may_move(use):
