@@ -35,7 +35,8 @@ static_assert(sizeof(gsplat_c::raster_args) == sizeof(gsc_raster_args));
 struct tensor {
     int64_t shape[3];
     DLTensor view;
-    template <size_t n> tensor(float (&data)[n], int32_t ndim, int64_t a, int64_t b = 0, int64_t c = 0)
+    template <size_t n>
+    tensor(float (&data)[n], int32_t ndim, int64_t a, int64_t b = 0, int64_t c = 0)
         : shape{a, b, c}, view{data, {kDLCPU, 0}, ndim, {kDLFloat, 32, 1}, shape, nullptr, 0} {}
     tensor(const tensor &) = delete;
     tensor &operator=(const tensor &) = delete;
@@ -116,8 +117,8 @@ def test_every_function_of_a_context_is_a_member():
     text = (ROOT / "include/gsplat_c.hpp").read_text()
     members = set(re.findall(r"check\((gsc_\w+)\(get\(\)", text))
     header = read(PUBLIC)
-    taking = {function.name for function in header.functions
-              if function.parts and re.fullmatch(r"(const )?gsc_context \*", function.parts[0].type)}
+    taking = {function.name for function in header.functions if function.parts
+              and re.fullmatch(r"(const )?gsc_context \*", function.parts[0].type)}
     assert len(taking) > 15
     assert members == taking - {"gsc_context_free"}
 
