@@ -1,9 +1,9 @@
 /* Lets the library and the command run on glibc 2.27 and newer, whatever glibc they are linked
  * with.  glibc 2.34 moved libpthread, libdl and librt into libc and gave their functions new
- * versions; exp, pow, hypot and stat got theirs before or after.  The old versions are the same functions and
- * remain in every later glibc.  Each hidden function here has the name that the other objects,
- * and static libraries, refer to, and goes on to the old version.  tests/repo/test_symbols.py fails
- * where one is missing. */
+ * versions; exp, pow, hypot and stat got theirs in other releases.  The old versions are the same
+ * functions, and every later glibc has them.  Each hidden function here has the name that the other
+ * objects, and static libraries, refer to, and goes on to the old version.
+ * tests/repo/test_symbols.py fails where one is missing. */
 #if defined(__x86_64__)
 #define BASE GLIBC_2.2.5
 #define BASE_DLMOPEN GLIBC_2.3.4
