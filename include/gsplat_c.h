@@ -413,7 +413,8 @@ GSC_API gsc_status gsc_knn(gsc_context *context, const gsc_knn_args *args, void 
  * @defgroup ssim_and_image_loss SSIM and image loss
  *
  * Structural similarity (Wang et al. 2004) with a normalised Gaussian window. Images are
- * [B, C, H, W] and may have any strides. Outside the image is zero.
+ * [B, C, H, W], where B may be dropped when it is 1, and may have any strides. Outside the image is
+ * zero.
  * @{ */
 
 /** Flags of SSIM and the image loss. */

@@ -58,7 +58,9 @@ enum {
     GSC__STRIDED = 1u << 7,    /* any strides; otherwise dense and row-major */
     GSC__SEPARATE = 1u << 8,   /* but no two elements may share memory through a stride of 0 */
     GSC__SHAPE_ONLY = 1u << 9, /* strides and data do not matter */
-    GSC__IMAGE = GSC__STRIDED | 1u << 10 /* the result is a gsc__image, not a pointer */
+    /* The result is a gsc__image, not a pointer: strides as of four dimensions, 0 for the first ones
+     * that the tensor lacks. */
+    GSC__IMAGE = GSC__STRIDED | 1u << 10
 };
 
 /* A tensor of a descriptor. */

@@ -53,12 +53,13 @@ static gsc_status check_size(const gsc__call *call, gsc__sizes *sizes, const DLT
                              gsc__image_pair *out) {
     const int32_t window = out->window.size;
     static const gsc__field image = {
-        .name = "image", .shapes = "BCHW", .kind = GSC__REQUIRED | GSC__SHAPE_ONLY};
+        .name = "image", .shapes = "(B)CHW", .kind = GSC__REQUIRED | GSC__SHAPE_ONLY};
     gsc__found found;
     GSC__TRY(gsc__tensor_check(call, sizes, &image, given, &found));
-    const int64_t *shape = given->shape;
+    const int64_t shape[4] = {gsc__size(sizes, 'B'), gsc__size(sizes, 'C'), gsc__size(sizes, 'H'),
+                              gsc__size(sizes, 'W')};
     char text[GSC__SHAPE_TEXT_SIZE];
-    gsc__shape_text(shape, 4, text);
+    gsc__shape_text(given->shape, given->ndim, text);
     if (shape[0] < 1 || shape[1] < 1 || shape[2] < 1 || shape[3] < 1) {
         return gsc__refuse(call, GSC_ERROR_SHAPE, "@image is %s, expected at least [1, 1, 1, 1]",
                            text);
@@ -93,13 +94,13 @@ static gsc_status check_size(const gsc__call *call, gsc__sizes *sizes, const DLT
 #define SSIM(name, ...) GSC__FIELD(gsc_ssim_args, gsc__ssim, name, __VA_ARGS__)
 #define SSIM_PAIR(name, ...) GSC__FIELD(gsc_ssim_args, gsc__image_pair, name, __VA_ARGS__)
 enum { IMAGE_OUT = GSC__IMAGE | GSC__SEPARATE };
-static const gsc__field ssim_images[] = {SSIM_PAIR(image, "BCHW", GSC__IMAGE),
-                                         SSIM_PAIR(target, "BCHW", GSC__IMAGE | GSC__REQUIRED)};
-static const gsc__field ssim_forward[] = {SSIM(map, "BCYX"), SSIM(mean, "|1")};
-static const gsc__field ssim_backward[] = {SSIM(grad_map, "BCYX", GSC__IMAGE),
+static const gsc__field ssim_images[] = {SSIM_PAIR(image, "(B)CHW", GSC__IMAGE),
+                                         SSIM_PAIR(target, "(B)CHW", GSC__IMAGE | GSC__REQUIRED)};
+static const gsc__field ssim_forward[] = {SSIM(map, "(B)CYX"), SSIM(mean, "|1")};
+static const gsc__field ssim_backward[] = {SSIM(grad_map, "(B)CYX", GSC__IMAGE),
                                            SSIM(grad_mean, "|1"),
-                                           SSIM(grad_target, "BCHW", IMAGE_OUT)};
-static const gsc__field ssim_grad_image = SSIM_PAIR(grad_image, "BCHW", IMAGE_OUT);
+                                           SSIM(grad_target, "(B)CHW", IMAGE_OUT)};
+static const gsc__field ssim_grad_image = SSIM_PAIR(grad_image, "(B)CHW", IMAGE_OUT);
 
 static gsc_status ssim_common(const gsc__call *call, const gsc_ssim_args *theirs,
                               gsc_ssim_args *args, gsc__sizes *sizes, gsc__ssim *out) {
@@ -141,9 +142,9 @@ static const gsc__field mask =
 static const gsc__field loss_results[] = {LOSS(loss, "|1"), LOSS(parts, "3")};
 #define LOSS_PAIR(name, ...) GSC__FIELD(gsc_image_loss_args, gsc__image_pair, name, __VA_ARGS__)
 static const gsc__field loss_images[] = {
-    LOSS_PAIR(image, "BCHW", GSC__IMAGE),
-    LOSS_PAIR(target, "BCHW", GSC__IMAGE | GSC__REAL | GSC__UINT8),
-    LOSS_PAIR(grad_image, "BCHW", IMAGE_OUT),
+    LOSS_PAIR(image, "(B)CHW", GSC__IMAGE),
+    LOSS_PAIR(target, "(B)CHW", GSC__IMAGE | GSC__REAL | GSC__UINT8),
+    LOSS_PAIR(grad_image, "(B)CHW", IMAGE_OUT),
 };
 
 /* All but image, target and gradient; image: its shape.  Options and size are checked as those of
@@ -162,10 +163,8 @@ static gsc_status loss_common(const gsc__call *call, const gsc_image_loss_args *
     GSC__TRY(gsc__require(call, "target", args->target));
     GSC__TRY(gsc__fields_check(call, sizes, &mask, 1, args, out));
     if (args->mask) { /* as [B, C, H, W] with one plane for all channels */
-        int64_t *strides = out->mask.strides;
-        const int32_t rows = args->mask->ndim - 2;
-        const int64_t seen[4] = {rows ? strides[0] : 0, 0, strides[rows], strides[rows + 1]};
-        memcpy(strides, seen, sizeof seen);
+        out->mask.strides[0] = out->mask.strides[1];
+        out->mask.strides[1] = 0;
     }
     return gsc__fields_check(call, sizes, loss_results, GSC__COUNT(loss_results), args, out);
 }
@@ -218,7 +217,7 @@ gsc_status gsc__train_loss_args(const gsc__call *call, const gsc_image_loss_args
     GSC__TRY(loss_common(call, &args, &image, &image_sizes, out));
     GSC__TRY(gsc__fields_check(call, &sizes, train_images, GSC__COUNT(train_images), &args, pair));
     memcpy(strides, pair->target.strides, sizeof strides);
-    color_strides(raster, strides + (args.target->ndim == 4 ? 1 : 0), pair->target.strides);
+    color_strides(raster, strides + 1, pair->target.strides);
     color_strides(raster, dense, pair->image.strides);
     color_strides(raster, dense, pair->grad_image.strides);
     return GSC_OK;

@@ -249,9 +249,10 @@ gsc_status gsc__tensor_check(const gsc__call *call, gsc__sizes *sizes, const gsc
 
 static void store(const gsc__field *field, const DLTensor *given, const gsc__found *found,
                   void *result) {
-    gsc__image image = {.data = found->data, .bytes = given->dtype.bits == 8};
-    memcpy(image.strides, found->strides, sizeof image.strides);
     const bool whole = (field->kind & GSC__IMAGE) == GSC__IMAGE;
+    gsc__image image = {.data = found->data, .bytes = given->dtype.bits == 8};
+    for (int32_t i = 0; whole && i < given->ndim; ++i)
+        image.strides[4 - given->ndim + i] = found->strides[i];
     memcpy((char *)result + field->to, &image, whole ? sizeof image : sizeof image.data);
 }
 

@@ -122,10 +122,10 @@ def _pack_ssim(block, image, target, options, *rest):
 def map_shape(image, window, valid):
     """The shape of the map that SSIM makes of an image."""
     shape = shape_of(image)
-    if not valid or len(shape) != 4:
+    if not valid or len(shape) not in (3, 4):
         return shape
     inset = (window or 11) - 1
-    return (*shape[:2], max(shape[2] - inset, 0), max(shape[3] - inset, 0))
+    return (*shape[:-2], max(shape[-2] - inset, 0), max(shape[-1] - inset, 0))
 
 
 def ssim(
@@ -140,7 +140,7 @@ def ssim(
     """Structural similarity of images, with a Gaussian window and zeros outside the image.
 
     Args:
-        image, target: float32 [B, C, H, W], any strides.
+        image, target: float32 [B, C, H, W] or [C, H, W], any strides.
         window: odd, 1 to 33 pixels; default 11.
         sigma: of the window, pixels; default 1.5.
         c1, c2: stabilisers; default 0.01^2 and 0.03^2, for values from 0 to 1.
@@ -218,7 +218,7 @@ def image_loss(
     The default weights are those of 3D Gaussian splatting's training.
 
     Args:
-        image: float32 [B, C, H, W], any strides.
+        image: float32 [B, C, H, W] or [C, H, W], any strides.
         target: the same shape; float32, or uint8 read as value / 255.
         mask: [B, H, W] or [H, W], float32, bool or uint8; weights every mean.
         grad_scale: the derivative of a larger loss with respect to this one.

@@ -118,12 +118,14 @@ def forward_packed(function, numbers, tensors, outputs=(), out=None, stream=None
     with call(function) as block:
         begin(block, tensors[_MEANS], "means", stream, recorded)
         args = block.arrays.pack_fields(block, numbers, tensors)
-        values = make_outputs(block, "outputs", outputs, out, OUTPUT_NAMES,
-                              lambda name: output_of(numbers, tensors, name))
-        if "color" not in values:
-            raise argument_error("INVALID_ARGUMENT", f"outputs is {outputs!r}, expected 'color' "
-                                                     "among them")
-        results = block.arrays.pack_named(block, OUTPUTS, values)
+        def shape(name):
+            return output_of(numbers, tensors, name)
+
+        values = made = make_outputs(block, "outputs", outputs, out, OUTPUT_NAMES, shape)
+        if "color" not in values:  # which the library always draws
+            color = make_outputs(block, "outputs", ("color",), None, OUTPUT_NAMES, shape)
+            made = {**values, **color}
+        results = block.arrays.pack_named(block, OUTPUTS, made)
         saved = forward(block, args, results, not numbers[0] & FORWARD_ONLY, limit)
         return convert(block, values, out), saved
 

@@ -181,8 +181,6 @@ def rasterize(
     if not _traced(*arrays.values(), *sinks.values()):
         return _raster.rasterize(outputs=outputs, **arrays, **options)
     arrays = {name: jnp.asarray(value) for name, value in {**arrays, **sinks}.items()}
-    if "color" not in outputs:
-        raise ValueError("rasterize: outputs has no 'color', which is required")
     if grad2d_ndc:
         options["grad2d_ndc"] = True
     return RasterOutputs(_rasterize((outputs, tuple(sorted(options.items()))), arrays))

@@ -155,9 +155,10 @@ def test_wrong_outputs():
             gsplat_c.rasterize(**args, out={"color": array})
     with pytest.raises(ValueError, match="outputs has 'colour', expected any of color, alpha"):
         gsplat_c.rasterize(**args, outputs=("color", "colour"))
-    for name in ("alpha", ("alpha",)):
-        with pytest.raises(ValueError, match="outputs is .*'alpha'.*, expected 'color' among them"):
-            gsplat_c.rasterize(**args, outputs=name)
+    wanted = gsplat_c.rasterize(**args, outputs=("color", "alpha", "depth"))
+    for names in ("alpha", ("alpha",), ("depth", "alpha")):
+        found = gsplat_c.rasterize(**args, outputs=names)
+        assert "color" not in found and (found.alpha == wanted.alpha).all()
 
 
 def test_wrong_values():

@@ -66,6 +66,23 @@ def test_ssim(valid, size, sigma):
         assert gsplat_c.ssim(image, target, valid=valid).mean == result.mean
 
 
+@pytest.mark.parametrize("valid", [False, True])
+def test_single_images(valid):
+    """[C, H, W] is one image of a batch of 1."""
+    image, target = (array[:1] for array in images())
+    mask = image[0, 0] > 0.5
+    cases = (
+        (gsplat_c.ssim, {"outputs": ("mean", "map")}),
+        (gsplat_c.image_loss, {"outputs": ("loss", "grad_image"), "mask": mask}),
+        (gsplat_c.ssim_backward, {"wrt": ("image", "target"), "grad_mean": np.array(1, np.float32)}),
+    )
+    for function, options in cases:
+        batch = function(image, target, valid=valid, **options)
+        single = function(image[0], target[0], valid=valid, **options)
+        for a, b in zip(batch, single):
+            assert b.ndim in (0, 3) and (a.reshape(b.shape) == b).all()
+
+
 def test_ssim_stabilisers():
     image, target = images()
     expected = reference.ssim_map(np.float64(image), np.float64(target), c1=0.1, c2=0.3)
@@ -172,7 +189,7 @@ def test_image_loss_options():
     with pytest.raises(ValueError, match="target"):
         gsplat_c.image_loss(image, target[:, :, 1:])
     with pytest.raises(ValueError, match="image"):
-        gsplat_c.image_loss(image[0], target[0])
+        gsplat_c.image_loss(image[0, 0], target[0, 0])
 
 
 def adam_group(shape, **options):
