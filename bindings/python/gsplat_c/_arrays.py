@@ -119,8 +119,10 @@ class DlpackArrays(Arrays):
                 raise argument_error("LAYOUT", f"{name} speaks DLPack {major}, expected 1")
             read_only = bool(ctypes.c_uint64.from_address(pointer + 24).value & 1)
             pointer += 32
-        else:
+        elif capsule_is(capsule, b"dltensor"):
             pointer = capsule_pointer(capsule, b"dltensor")
+        else:
+            raise _no_array(capsule, f"__dlpack__() of {name}")
         if writable and read_only:
             raise must_be_writable(name)
         if not strided and not is_dense(pointer):
@@ -197,7 +199,8 @@ class ListArrays(Arrays):
         try:
             memory = array("d" if block.double else "f", flat)
         except (TypeError, OverflowError) as error:
-            raise argument_error("DTYPE", f"{name}: {error}") from None
+            raise argument_error("DTYPE", f"{name} has a value that is no float32: {error}"
+                                 ) from None
         block.keep.append(memory)
         return block.tensor(name, memory.buffer_info()[0], CPU_WORD,
                             dtype_word(2, memory.itemsize * 8), shape)
@@ -257,7 +260,9 @@ def _find(value, name):
         from ._jax import JaxArrays
 
         found = JaxArrays(sys.modules["jax"], value, name)
-    elif hasattr(value, "__dlpack__"):
+    elif isinstance(value, type):
+        raise _no_array(value, name)
+    elif hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__"):
         found = _dlpack
     elif hasattr(value, "__array_interface__"):
         found = _converted

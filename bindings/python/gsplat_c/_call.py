@@ -32,6 +32,11 @@ POINTER = struct.Struct("=Q")
 _set_pointer = POINTER.pack_into
 
 
+# What a field of a struct takes, by its format.
+_EXPECTED = {"i": "an integer of 32 bits", "I": "an integer of 32 bits, 0 or more",
+             "q": "an integer of 64 bits", "Q": "an integer of 64 bits, 0 or more",
+             "f": "a number", "d": "a number"}
+
 _device_words: dict[tuple[int, int], int] = {}
 
 
@@ -109,8 +114,9 @@ class Descriptor:
         for name, code, value in zip(names, codes, values):
             try:
                 struct.pack("=" + code, value)
-            except (struct.error, OverflowError) as reason:
-                return argument_error("INVALID_ARGUMENT", f"{name} is {value!r}: {reason}")
+            except (struct.error, OverflowError):
+                return argument_error("INVALID_ARGUMENT",
+                                      f"{name} is {value!r}, expected {_EXPECTED[code]}")
         return argument_error("INVALID_ARGUMENT", str(error))
 
 

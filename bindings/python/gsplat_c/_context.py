@@ -9,7 +9,7 @@ import threading
 from ._abi import CONSTANTS
 from ._arrays import CPU, CUDA, CUDA_HOST, CUDA_MANAGED, principal
 from ._call import Descriptor, call
-from ._errors import argument_error, integer
+from ._errors import argument_error, calling, integer
 from ._lib import Device, check, fail, lib
 
 _DESC = Descriptor("gsc_context_desc")
@@ -102,7 +102,7 @@ def _open(device, threads, allocate):
 
 
 def _device(name: str) -> tuple[int, int]:
-    kind, _, number = name.partition(":")
+    kind, _, number = name.partition(":") if isinstance(name, str) else ("", "", "")
     if kind not in _NAMES or not (number or "0").isdigit():
         raise argument_error("DEVICE", f"device is {name!r}, expected 'cpu', 'cuda' or 'cuda:N'")
     return _NAMES[kind], int(number or 0)
@@ -149,7 +149,8 @@ def device_report(device: str = "cpu") -> dict:
         if status == 0:
             return json.loads(buffer.value)
         if status != CONSTANTS["GSC_ERROR_BUFFER_TOO_SMALL"]:
-            fail(status)
+            with calling("device_report"):
+                fail(status)
 
 
 def limits(device: str = "cpu") -> dict[str, int]:

@@ -124,7 +124,7 @@ def map_shape(image, window, valid):
     shape = shape_of(image)
     if not valid or len(shape) not in (3, 4):
         return shape
-    inset = (window or 11) - 1
+    inset = integer(window or 11, "window") - 1
     return (*shape[:-2], max(shape[-2] - inset, 0), max(shape[-1] - inset, 0))
 
 
@@ -258,6 +258,14 @@ def group_numbers(group):
             group.get("step", 0))
 
 
+def _mappings(groups) -> list[dict]:
+    try:
+        return [dict(group) for group in groups]
+    except (TypeError, ValueError):
+        raise argument_error("INVALID_ARGUMENT", f"groups is {type(groups).__name__}, expected a "
+                             "sequence of mappings", "adam_step") from None
+
+
 _GROUP_TENSORS = ("parameter", "gradient", "moment1", "moment2")
 
 
@@ -279,7 +287,7 @@ def adam_step(
         decoupled: weight decay as in AdamW.
         stream: as in ``rasterize``.
     """
-    given: list[dict] = [dict(group) for group in groups]
+    given = _mappings(groups)
     if not given:
         return
     extra = len(given) * (4 * TENSOR_BYTES + _GROUP.size) if len(given) > 8 else 0

@@ -126,7 +126,11 @@ def make_outputs(block, argument, names, out, known, output=None):
     """
     if out is not None and not hasattr(out, "get"):
         raise ArgumentTypeError(f"out is {type(out).__name__}, expected arrays by name")
-    values = dict.fromkeys((names,) if isinstance(names, str) else names)
+    try:
+        values = dict.fromkeys((names,) if isinstance(names, str) else names)
+    except TypeError:
+        raise ArgumentTypeError(f"{argument} is {names!r}, expected names among "
+                                f"{', '.join(known)}") from None
     if out:
         values = {**values, **out}
     for name, given in values.items():

@@ -23,6 +23,14 @@ def group(**changes):
         "parameter", "gradient", "moment1", "moment2")}, "lr": 0.1, **changes}
 
 
+class Producer:
+    def __dlpack__(self, **options):
+        return 3
+
+    def __dlpack_device__(self):
+        return 1, 0
+
+
 # name: (a call, what its message begins with)
 CASES = {
     "rasterize": (lambda: gsplat_c.rasterize(**changed(**WRONG)), "rasterize: scales is"),
@@ -50,8 +58,29 @@ CASES = {
             "rasterize: out has 'colour', expected any of color, alpha"),
     "wrt": (lambda: gsplat_c.rasterize_backward(saved(), wrt=("radii",), **cloud()),
             "rasterize_backward: wrt has 'radii', expected any of means"),
-    "a number": (lambda: gsplat_c.rasterize(**changed(blur=[0.3])), r"rasterize: blur is \[0.3\]"),
-    "a size": (lambda: gsplat_c.rasterize(**changed(width=64.0)), "rasterize: width is 64.0"),
+    "a number": (lambda: gsplat_c.rasterize(**changed(blur=[0.3])),
+                 r"rasterize: blur is \[0.3\], expected a number"),
+    "a size": (lambda: gsplat_c.rasterize(**changed(width=64.0)),
+               "rasterize: width is 64.0, expected an integer"),
+    "a long size": (lambda: gsplat_c.rasterize(**changed(height=1 << 40)),
+                    "rasterize: height is 1099511627776, expected an integer of 32 bits"),
+    "no names": (lambda: gsplat_c.rasterize(**cloud(), outputs=3),
+                 "rasterize: outputs is 3, expected names among color, alpha"),
+    "names in names": (lambda: gsplat_c.rasterize_backward(saved(), wrt=[["means"]], **cloud()),
+                       r"rasterize_backward: wrt is \[\['means'\]\], expected names among means"),
+    "no groups": (lambda: gsplat_c.adam_step(3),
+                  "adam_step: groups is int, expected a sequence of mappings"),
+    "groups of numbers": (lambda: gsplat_c.adam_step([3]), "adam_step: groups is list, expected"),
+    "a window": (lambda: gsplat_c.ssim(IMAGE, IMAGE, window="x", valid=True, outputs="map"),
+                 "ssim: window is 'x', expected an integer"),
+    "no device": (lambda: gsplat_c.limits(None), "limits: device is None, expected 'cpu'"),
+    "a list without numbers": (lambda: gsplat_c.rasterize(**changed(background=[None] * 3)),
+                               "rasterize: background has a value that is no float32"),
+    "a class": (lambda: gsplat_c.rasterize(**changed(scales=np.float64)),
+                "rasterize: scales is type, expected an array"),
+    "a producer of something else": (
+        lambda: gsplat_c.rasterize(**changed(scales=Producer())),
+        r"rasterize: __dlpack__\(\) of scales is int, expected an array"),
     "a stream": (lambda: gsplat_c.ssim(IMAGE, IMAGE, stream="current"),
                  "ssim: stream is 'current', expected an integer"),
     "a limit": (lambda: gsplat_c.rasterize_forward(**cloud(), max_intersections_bytes=1e9),
