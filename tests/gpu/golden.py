@@ -16,8 +16,14 @@ def folder():
     return Path(chosen) if chosen else beside if beside.is_dir() else ROOT / "tests" / "golden"
 
 
+def files():
+    """Every case by name; those of forks may be in a folder golden_forks beside the others."""
+    return {path.stem: path for place in (folder(), folder().parent / "golden_forks")
+            for path in place.glob("*.json")}
+
+
 def names(*prefixes):
-    return sorted(path.stem for path in folder().glob("*.json") if path.stem.startswith(prefixes))
+    return sorted(name for name in files() if name.startswith(prefixes))
 
 
 class Case:
@@ -25,8 +31,9 @@ class Case:
 
     def __init__(self, name):
         self.name = name
-        self.manifest = json.loads((folder() / f"{name}.json").read_text())
-        data = (folder() / f"{name}.bin").read_bytes()
+        path = files()[name]
+        self.manifest = json.loads(path.read_text())
+        data = path.with_suffix(".bin").read_bytes()
         self.arrays = {
             key: np.frombuffer(data, item["dtype"], int(np.prod(item["shape"])), item["offset"])
             .reshape(item["shape"]).copy()
@@ -48,7 +55,8 @@ def _present(args):
 
 def _compat_args(c):
     return _present({
-        "compat_3dgs": True, "antialias": bool(c.get("antialiasing")),
+        "compat_3dgs": True, "antialias": bool(c.get("antialiasing")) or c.variant == "MIP",
+        "compat_mip": c.variant == "MIP", "blur": c.get("kernel_size"),
         "width": c.get("image_width"), "height": c.get("image_height"),
         "scale_modifier": c.get("scale_modifier", 1.0), "tan_fovx": c.get("tanfovx"),
         "tan_fovy": c.get("tanfovy"), "median_default": 15.0 if c.variant == "WD" else 0.0,
@@ -156,7 +164,9 @@ def upstream(c):
         given = _present({
             "grad_color": c["in_grad_color"],
             "grad_alpha": _without_camera(c["in_grad_alpha"], pixels),
-            "grad_depth": _without_camera(c["in_grad_depth"], pixels),
+            # Forks whose depth has no gradient recorded none.
+            "grad_depth": _without_camera(c["in_grad_depth"], pixels)
+            if c.variant not in ("D3", "DENS") else None,
             "grad_inv_depth": _without_camera(c["in_grad_invdepth"], pixels)})
     return {k: np.ascontiguousarray(v, np.float32) for k, v in given.items()}
 
@@ -169,10 +179,11 @@ def gradients(c):
             "means": c["grad_means"], "opacities": c["grad_opacities"],
             "scales": c["grad_scales"], "rotations": c["grad_quats"],
             "view": c["grad_viewmats"], "sh" if by_color.ndim == 3 else "colors": by_color})
-    means2d = c["grad_means2D"]
+    means2d, absolute = (None if value is None else np.ascontiguousarray(value[:, :2])
+                         for value in (c["grad_means2D"], c["grad_means2D_densify"]))
     return _present({
         "means": c["grad_means3D"], "opacities": c["grad_opacities"],
         "scales": c["grad_scales"], "rotations": c["grad_rotations"],
         "covariances": c["grad_cov3D_precomp"], "colors": c["grad_colors_precomp"],
         "sh": c["grad_shs"], "sh_dc": c["grad_dc"],
-        "means2d": None if means2d is None else np.ascontiguousarray(means2d[:, :2])})
+        "means2d": means2d, "means2d_abs": absolute})
