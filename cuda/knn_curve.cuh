@@ -1,16 +1,12 @@
-/* Places of points on a Hilbert curve.
- *
- * The keys are those of Skilling, Programming the Hilbert curve (AIP Conference Proceedings 707,
- * 2004), in three dimensions with up to 21 bits each.  Runs of neighbours on this curve meet half
- * as many others as along Morton's, because it never jumps.  The key of fewer bits is the
- * beginning of the key of more. */
+/* Places of points on a Hilbert curve.  The key of fewer bits is the beginning of the key of
+ * more. */
 #ifndef GSC_KNN_CURVE_CUH
 #define GSC_KNN_CURVE_CUH
 
+#include "../src/math/curve_math.h"
 #include "device.cuh"
 #include "knn_kernels.h"
 
-#define GSC__CURVE_BITS 21
 #define GSC__KNN_NOT_FINITE ((1ull << GSC__KNN_KEY_BITS) - 1)
 
 static __device__ __forceinline__ bool gsc__is_finite(const float *p) {
@@ -80,25 +76,6 @@ static __device__ __forceinline__ gsc__cell gsc__cell_of(const gsc__gpu_cells &c
     return {cell[0], cell[1], cell[2]};
 }
 
-/* Spreads the low 21 bits, with two zeros between neighbours. */
-static __device__ __forceinline__ uint64_t gsc__spread(uint64_t x) {
-    x = (x | x << 32) & 0x001f00000000ffffull;
-    x = (x | x << 16) & 0x001f0000ff0000ffull;
-    x = (x | x << 8) & 0x100f00f00f00f00full;
-    x = (x | x << 4) & 0x10c30c30c30c30c3ull;
-    x = (x | x << 2) & 0x1249249249249249ull;
-    return x;
-}
-
-/* One step of Skilling's loop: `x` inverts or exchanges the low bits of x0. */
-static __device__ __forceinline__ void gsc__undo_rotation(uint32_t &x0, uint32_t &x, int bit) {
-    const uint32_t low = (1u << bit) - 1;
-    const uint32_t invert = low & (0 - (x >> bit & 1));
-    const uint32_t exchange = (x0 ^ x) & (low & ~invert);
-    x0 ^= invert | exchange;
-    x ^= exchange;
-}
-
 /* The key of the highest `bits` of a cell's numbers. */
 template <int bits> static __device__ __forceinline__ uint64_t gsc__curve_key(gsc__cell cell) {
     uint32_t x = cell.x >> (GSC__CURVE_BITS - bits), y = cell.y >> (GSC__CURVE_BITS - bits),
@@ -107,18 +84,10 @@ template <int bits> static __device__ __forceinline__ uint64_t gsc__curve_key(gs
     for (int bit = bits - 1; bit > 0; --bit) {
         const uint32_t low = (1u << bit) - 1;
         x ^= low & (0 - (x >> bit & 1));
-        gsc__undo_rotation(x, y, bit);
-        gsc__undo_rotation(x, z, bit);
+        gsc__undo_rotation(&x, &y, bit);
+        gsc__undo_rotation(&x, &z, bit);
     }
-    y ^= x;
-    z ^= y;
-    uint32_t parity = z >> 1; /* of the bits above each bit */
-    parity ^= parity >> 1;
-    parity ^= parity >> 2;
-    parity ^= parity >> 4;
-    parity ^= parity >> 8;
-    parity ^= parity >> 16;
-    return gsc__spread(x ^ parity) << 2 | gsc__spread(y ^ parity) << 1 | gsc__spread(z ^ parity);
+    return gsc__curve_place(x, y, z);
 }
 
 /* The key that points are sorted by; p is finite.  The last cell joins the one before it. */

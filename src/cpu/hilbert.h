@@ -1,9 +1,5 @@
 /* Points in the order of a Hilbert curve: neighbours in the order are neighbours in space.
  *
- * The keys are those of Skilling, Programming the Hilbert curve (AIP Conference Proceedings 707,
- * 2004), in three dimensions with 21 bits each.  Leaves of 16 points along this curve meet half
- * as many others as along Morton's, because it never jumps.
- *
  * One scale, from the bounding box of the finite points, serves all axes.  A few far outliers
  * make every cell large.  So a cell with more points than a leaf holds is ordered again by a grid
  * of its own, and again if necessary: each round splits it, and clusters of any density end in
@@ -11,6 +7,7 @@
 #ifndef GSC_CPU_HILBERT_H
 #define GSC_CPU_HILBERT_H
 
+#include "math/curve_math.h"
 #include "simd.h"
 #include "sort.h"
 
@@ -19,8 +16,7 @@
 /* Points of one cell, if they are at most this many, may stay in index order. */
 #define GSC__HILBERT_RUN 16
 
-#define BITS 21
-#define CELLS (UINT32_C(1) << BITS)
+#define CELLS (UINT32_C(1) << GSC__CURVE_BITS)
 #define NOT_FINITE UINT64_MAX /* sorts last */
 #define KEY_BITS 64
 #define KEY_BLOCK 16       /* points whose keys are computed together */
@@ -100,46 +96,16 @@ static cell_grid grid_of(const bounds *box) {
 
 /* --------------------------------------------------------------------- keys */
 
-/* Puts two zeros between any two of the low 21 bits. */
-GSC__INLINE uint64_t spread(uint64_t x) {
-    x = (x | x << 32) & UINT64_C(0x001f00000000ffff);
-    x = (x | x << 16) & UINT64_C(0x001f0000ff0000ff);
-    x = (x | x << 8) & UINT64_C(0x100f00f00f00f00f);
-    x = (x | x << 4) & UINT64_C(0x10c30c30c30c30c3);
-    x = (x | x << 2) & UINT64_C(0x1249249249249249);
-    return x;
-}
-
-/* One step of Skilling's loop: axis x inverts or exchanges the low bits of axis 0. */
-GSC__INLINE void undo_rotation(uint32_t *x0, uint32_t *x, int bit) {
-    const uint32_t low = (UINT32_C(1) << bit) - 1;
-    for (int i = 0; i < KEY_BLOCK; ++i) {
-        uint32_t invert = low & (0 - (x[i] >> bit & 1));
-        uint32_t exchange = (x0[i] ^ x[i]) & (low & ~invert);
-        x0[i] ^= invert | exchange;
-        x[i] ^= exchange;
-    }
-}
-
 /* Cells [3, KEY_BLOCK] to places on the curve. */
 static void curve_keys(uint32_t cell[3][KEY_BLOCK], uint64_t *keys) {
     uint32_t *x = cell[0], *y = cell[1], *z = cell[2];
-    for (int bit = BITS - 1; bit > 0; --bit) {
+    for (int bit = GSC__CURVE_BITS - 1; bit > 0; --bit) {
         const uint32_t low = (UINT32_C(1) << bit) - 1;
         for (int i = 0; i < KEY_BLOCK; ++i) x[i] ^= low & (0 - (x[i] >> bit & 1));
-        undo_rotation(x, y, bit);
-        undo_rotation(x, z, bit);
+        for (int i = 0; i < KEY_BLOCK; ++i) gsc__undo_rotation(&x[i], &y[i], bit);
+        for (int i = 0; i < KEY_BLOCK; ++i) gsc__undo_rotation(&x[i], &z[i], bit);
     }
-    for (int i = 0; i < KEY_BLOCK; ++i) {
-        uint32_t x1 = x[i], y1 = y[i] ^ x1, z1 = z[i] ^ y1;
-        uint32_t parity = z1 >> 1; /* of the bits above each bit */
-        parity ^= parity >> 1;
-        parity ^= parity >> 2;
-        parity ^= parity >> 4;
-        parity ^= parity >> 8;
-        parity ^= parity >> 16;
-        keys[i] = spread(x1 ^ parity) << 2 | spread(y1 ^ parity) << 1 | spread(z1 ^ parity);
-    }
+    for (int i = 0; i < KEY_BLOCK; ++i) keys[i] = gsc__curve_place(x[i], y[i], z[i]);
 }
 
 static void keys_of(const gsc_real *points, const uint32_t *values, int64_t count,
