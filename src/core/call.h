@@ -34,7 +34,7 @@ gsc__call gsc__call_of_part(const gsc__call *call, const char *path);
 
 /* Stores the message and returns status, so that `return gsc__fail(..)` reads as
  * one thought.  Messages begin with the public function's name without gsc_. */
-gsc_status gsc__fail(gsc_status status, const char *format, ...) GSC__PRINTF(2, 3);
+#define gsc__fail(status, ...) gsc__fail_cuda((status), 0, __VA_ARGS__)
 /* The same for an argument.  Where format has an @, the message has the call's path. */
 gsc_status gsc__refuse(const gsc__call *call, gsc_status status, const char *format, ...)
     GSC__PRINTF(3, 4);

@@ -51,26 +51,6 @@ int32_t gsc_last_error_cuda(void) {
     return last ? last->cuda_code : 0;
 }
 
-/* Formats beside the buffer first, as an argument may be the last message itself. */
-static void store(int32_t cuda_code, const char *format, va_list args) GSC__PRINTF(2, 0);
-
-static void store(int32_t cuda_code, const char *format, va_list args) {
-    failure *last = gsc__thread_storage();
-    if (!last) return;
-    char text[sizeof last->message];
-    if (vsnprintf(text, sizeof text, format, args) < 0) text[0] = '\0';
-    memcpy(last->message, text, strlen(text) + 1);
-    last->cuda_code = cuda_code;
-}
-
-gsc_status gsc__fail(gsc_status status, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    store(0, format, args);
-    va_end(args);
-    return status;
-}
-
 gsc_status gsc__refuse(const gsc__call *call, gsc_status status, const char *format, ...) {
     char text[sizeof((failure *)0)->message], whole[2 * sizeof text];
     const char *path = call->path ? call->path : "";
@@ -89,10 +69,16 @@ gsc_status gsc__refuse(const gsc__call *call, gsc_status status, const char *for
     return gsc__fail(status, "%s: %s", call->function, whole);
 }
 
+/* Formats beside the buffer first, as an argument may be the last message itself. */
 gsc_status gsc__fail_cuda(gsc_status status, int32_t code, const char *format, ...) {
+    failure *last = gsc__thread_storage();
+    char text[sizeof last->message];
     va_list args;
+    if (!last) return status;
     va_start(args, format);
-    store(code, format, args);
+    if (vsnprintf(text, sizeof text, format, args) < 0) text[0] = '\0';
     va_end(args);
+    memcpy(last->message, text, strlen(text) + 1);
+    last->cuda_code = code;
     return status;
 }

@@ -17,7 +17,7 @@ def main(nm, objects, out):
     names = {line.split()[2] for line in lines if len(line.split()) == 3}
     names = sorted(name for name in names if name.startswith("gs"))  # not those of sanitizers
     internal = [name for name in names if name.startswith("gsc__")]
-    if len(internal) < 50 or "gsc__fail" not in names or "gsc_knn" not in names:
+    if len(internal) < 50 or "gsc__fail_cuda" not in names or "gsc_knn" not in names:
         sys.exit(f"{objects} has not the names of the library: {' '.join(names)}")
     parts = ["static int calls;\n"]
     parts += [f"void {name}(void);\nvoid {name}(void) {{ calls++; }}\n" for name in names]

@@ -49,7 +49,7 @@ static void open_other(other *o) {
 
 /* The names exist, and a lookup finds them. */
 static void assert_names_are_global(void) {
-    static const char *const names[] = {"gsc__fail", "gsc__parallel_for", "gsc_knn"};
+    static const char *const names[] = {"gsc__fail_cuda", "gsc__parallel_for", "gsc_knn"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         assert_non_null(dlsym(RTLD_DEFAULT, names[i]));
 }

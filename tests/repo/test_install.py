@@ -120,14 +120,14 @@ OWN_NAMES = """
 #include <gsplat_c.h>
 #include <stdio.h>
 /* Names that the library has inside, and ones of no type that it could use. */
-int gsc__fail = 1, gsc__parallel_for = 2, gsc__log = 3, gsc__context_alloc = 4;
+int gsc__fail_cuda = 1, gsc__parallel_for = 2, gsc__log = 3, gsc__context_alloc = 4;
 int gsc__cpu_backend_baseline = 5, gsc__gpu_backend = 6, gsc__kernel_images = 7, worker_main = 8;
 int main(void) {
     int32_t count = 0;
     if (gsc_device_count(kDLCPU, NULL) != GSC_ERROR_INVALID_ARGUMENT) return 1;
     if (gsc_device_count(kDLCPU, &count) || count != 1) return 2;
     puts(gsc_last_error());
-    return gsc__fail + gsc__parallel_for + gsc__log == 6 ? 0 : 3;
+    return gsc__fail_cuda + gsc__parallel_for + gsc__log == 6 ? 0 : 3;
 }
 """
 
