@@ -201,20 +201,13 @@ static void backward_chunk(const backward_task *task, const backward_workspace *
                 backward_block(task, w, count, first, x, y, task->features.count);
 }
 
-static bool gather_backward_chunk(const backward_task *task, const backward_workspace *w,
-                                  const gsc__tile_area *area, const uint32_t *list, int32_t count) {
-    const gsc__frame *frame = task->frame;
+static void find_slots(const backward_task *task, const backward_workspace *w, const uint32_t *list,
+                       int32_t count) {
     const uint32_t *slots = task->band->slots + (list - task->band->lists);
     for (int32_t n = 0; n < count; ++n) {
-        if (n + 12 < count) __builtin_prefetch(frame->records + list[n + 12]);
-        if (!gsc__record_valid(frame, list[n])) return false;
-        const gsc__record *record = &frame->records[list[n]];
-        gsc__tile_splat_load(record, (gsc_real)area->x, (gsc_real)area->y, &w->splats[n]);
-        gsc__feature_load(&task->features, list[n], w->features + n * task->features.count);
         w->slots[n] = task->slots + (int64_t)slots[n] * task->slot_size;
         __builtin_prefetch(w->slots[n], 1);
     }
-    return true;
 }
 
 static void load_plane(const gsc__frame *frame, const gsc__tile_area *area, const gsc_real *image,
@@ -295,10 +288,11 @@ static void backward_tiles(void *arg, int64_t begin, int64_t end, int thread) {
         for (; first >= 0; first -= GSC__CHUNK_SPLATS) {
             int32_t count = length - first;
             if (count > GSC__CHUNK_SPLATS) count = GSC__CHUNK_SPLATS;
-            if (!gather_backward_chunk(task, &w, &area, list + first, count)) {
+            if (!gsc__gather(&task->features, &area, list + first, count, w.splats, w.features)) {
                 atomic_store_explicit(&task->damaged, true, memory_order_relaxed);
                 break;
             }
+            find_slots(task, &w, list + first, count);
             backward_chunk(task, &w, count, first);
         }
     }

@@ -207,21 +207,6 @@ static bool blend_chunk(const blend_task *task, const blend_workspace *w, int32_
     return any;
 }
 
-static bool gather_blend_chunk(const blend_task *task, const blend_workspace *w,
-                               const gsc__tile_area *area, const uint32_t *list, int32_t count) {
-    const gsc__frame *frame = task->frame;
-    for (int32_t n = 0; n < count; ++n) {
-        if (n + 12 < count) __builtin_prefetch(frame->records + list[n + 12]);
-        if (!gsc__record_valid(frame, list[n])) return false;
-        const gsc__record *record = &frame->records[list[n]];
-        gsc__tile_splat_load(record, (gsc_real)area->x, (gsc_real)area->y, &w->splats[n]);
-        gsc__feature_load(&task->features, list[n], w->features + n * task->features.count);
-        if (task->statistics)
-            w->statistics[n] = task->statistics + task->band->slots[list - task->band->lists + n];
-    }
-    return true;
-}
-
 static void begin_blend_tile(const blend_task *task, const blend_workspace *w,
                              const gsc__tile_area *area) {
     const gsc__frame *frame = task->frame;
@@ -297,10 +282,12 @@ static void blend_tiles(void *arg, int64_t begin, int64_t end, int thread) {
         for (int32_t first = 0; any && first < length; first += GSC__CHUNK_SPLATS) {
             int32_t count = length - first;
             if (count > GSC__CHUNK_SPLATS) count = GSC__CHUNK_SPLATS;
-            if (!gather_blend_chunk(task, &w, &area, list + first, count)) {
+            if (!gsc__gather(&task->features, &area, list + first, count, w.splats, w.features)) {
                 atomic_store_explicit(&task->damaged, true, memory_order_relaxed);
                 break;
             }
+            for (int32_t n = 0; n < count && task->statistics; ++n)
+                w.statistics[n] = task->statistics + band->slots[list + first - band->lists + n];
             any = blend_chunk(task, &w, count, first, list + first);
         }
         finish_blend_tile(task, &w, &area);

@@ -189,7 +189,8 @@ static void filter_ring(const image_tile *t, gsc_real *(*ring_row)(const image_t
     for (int field = 0; field < fields; ++field) {
         for (int k = 0; k < 2 * t->terms.radius + SSIM_ROWS; ++k)
             rows[k] = ring_row(t, i + k, field);
-        filter_columns(rows, &t->terms, count, column_row(t, 0, field), t->stride);
+        SSIM_BY_RADIUS(&t->terms, filter_columns, rows, &t->terms, count, column_row(t, 0, field),
+                       t->stride);
     }
 }
 
@@ -226,8 +227,8 @@ static void compute_map_row(image_tile *t, int i, int r) {
         partials[f] = partial_row(t, i, f);
     }
     read_weight(t, y, x + first, x + last, t->weight + first);
-    ssim_row(fields, &t->terms, t->pass->grad_target.data != NULL, n, t->weight, t->row,
-             t->differentiate ? partials : NULL);
+    SSIM_BY_RADIUS(&t->terms, ssim_row, fields, &t->terms, t->pass->grad_target.data != NULL, n,
+                   t->weight, t->row, t->differentiate ? partials : NULL);
     if (t->differentiate) clear_partials(t, i, first, last, n);
 
     const int own_first = max_int(first, t->margin), own_last = min_int(last, n - t->margin);
@@ -274,8 +275,8 @@ static void finish_rows(image_tile *t, int y) {
         if (t->differentiate) {
             const gsc_real *partials[SSIM_FIELDS];
             for (int f = 0; f < SSIM_FIELDS; ++f) partials[f] = column_row(t, r, f);
-            gradient_row(partials, &t->terms, n, t->x, t->y, t->grad_x,
-                         pass->grad_target.data ? t->grad_y : NULL);
+            SSIM_BY_RADIUS(&t->terms, gradient_row, partials, &t->terms, n, t->x, t->y, t->grad_x,
+                           pass->grad_target.data ? t->grad_y : NULL);
         }
         write_pixels(t, &pass->pair.grad_image, y + r, t->grad_x);
         write_pixels(t, &pass->grad_target, y + r, t->grad_y);

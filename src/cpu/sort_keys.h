@@ -2,63 +2,46 @@
 
 typedef struct NAME(sort_task) {
     PAIRS pairs;
-    int64_t n;
-    int blocks, shift;
+    int64_t length; /* of a block */
+    int shift;
     uint32_t mask;    /* of a digit, after the shift */
     uint32_t *counts; /* [blocks, DIGITS] */
     KEY *varying;     /* [blocks] bits in which a block's keys differ from the first key */
 } NAME(sort_task);
 
-static void NAME(block_range)(const NAME(sort_task) * task, int64_t block, int64_t *begin,
-                              int64_t *end) {
-    int64_t length = (task->n + task->blocks - 1) / task->blocks;
-    *begin = block * length < task->n ? block * length : task->n;
-    *end = *begin + length < task->n ? *begin + length : task->n;
+/* Each call of these three works on one block. */
+
+static void NAME(find_varying)(void *arg, int64_t begin, int64_t end, int thread) {
+    NAME(sort_task) *task = arg;
+    KEY key0 = task->pairs.keys[0], varying = 0;
+    (void)thread;
+    for (int64_t i = begin; i < end; ++i) varying |= task->pairs.keys[i] ^ key0;
+    task->varying[begin / task->length] = varying;
 }
 
-static void NAME(find_varying)(void *arg, int64_t first, int64_t last, int thread) {
+static void NAME(count_digits)(void *arg, int64_t begin, int64_t end, int thread) {
     NAME(sort_task) *task = arg;
+    const KEY *keys = task->pairs.keys;
+    const int shift = task->shift;
+    const uint32_t mask = task->mask;
+    uint32_t *counts = task->counts + begin / task->length * DIGITS;
     (void)thread;
-    for (int64_t block = first; block < last; ++block) {
-        int64_t begin, end;
-        NAME(block_range)(task, block, &begin, &end);
-        KEY key0 = task->pairs.keys[0], varying = 0;
-        for (int64_t i = begin; i < end; ++i) varying |= task->pairs.keys[i] ^ key0;
-        task->varying[block] = varying;
-    }
+    memset(counts, 0, DIGITS * sizeof *counts);
+    for (int64_t i = begin; i < end; ++i) ++counts[(uint32_t)(keys[i] >> shift) & mask];
 }
 
-static void NAME(count_digits)(void *arg, int64_t first, int64_t last, int thread) {
+static void NAME(move_pairs)(void *arg, int64_t begin, int64_t end, int thread) {
     NAME(sort_task) *task = arg;
+    const PAIRS pairs = task->pairs;
+    const int shift = task->shift;
+    const uint32_t mask = task->mask;
+    uint32_t *places = task->counts + begin / task->length * DIGITS;
     (void)thread;
-    for (int64_t block = first; block < last; ++block) {
-        int64_t begin, end;
-        NAME(block_range)(task, block, &begin, &end);
-        const KEY *keys = task->pairs.keys;
-        const int shift = task->shift;
-        const uint32_t mask = task->mask;
-        uint32_t *counts = task->counts + block * DIGITS;
-        memset(counts, 0, DIGITS * sizeof *counts);
-        for (int64_t i = begin; i < end; ++i) ++counts[(uint32_t)(keys[i] >> shift) & mask];
-    }
-}
-
-static void NAME(move_pairs)(void *arg, int64_t first, int64_t last, int thread) {
-    NAME(sort_task) *task = arg;
-    (void)thread;
-    for (int64_t block = first; block < last; ++block) {
-        int64_t begin, end;
-        NAME(block_range)(task, block, &begin, &end);
-        const PAIRS pairs = task->pairs;
-        const int shift = task->shift;
-        const uint32_t mask = task->mask;
-        uint32_t *places = task->counts + block * DIGITS;
-        for (int64_t i = begin; i < end; ++i) {
-            KEY key = pairs.keys[i];
-            uint32_t place = places[(uint32_t)(key >> shift) & mask]++;
-            pairs.other_keys[place] = key;
-            pairs.other_values[place] = pairs.values[i];
-        }
+    for (int64_t i = begin; i < end; ++i) {
+        KEY key = pairs.keys[i];
+        uint32_t place = places[(uint32_t)(key >> shift) & mask]++;
+        pairs.other_keys[place] = key;
+        pairs.other_values[place] = pairs.values[i];
     }
 }
 
@@ -112,21 +95,22 @@ void NAME(gsc__sort_pairs)(gsc__pool *pool, PAIRS *pairs, int64_t n, int bits, v
         NAME(merge_sort)(pairs, n);
         return;
     }
-    int blocks = sort_blocks(gsc__pool_threads(pool), n);
+    const int64_t most = sort_blocks(gsc__pool_threads(pool), n), length = (n + most - 1) / most;
+    const int blocks = (int)((n + length - 1) / length);
     int passes = (bits + DIGIT_BITS - 1) / DIGIT_BITS;
     int width = (bits + passes - 1) / passes;
-    NAME(sort_task) task = {.pairs = *pairs, .n = n, .blocks = blocks};
+    NAME(sort_task) task = {.pairs = *pairs, .length = length};
     task.mask = ((uint32_t)1 << width) - 1;
     task.counts = scratch;
     task.varying = (KEY *)(void *)(task.counts + (size_t)blocks * DIGITS);
-    gsc__parallel_for(pool, blocks, 1, NAME(find_varying), &task);
+    gsc__parallel_for(pool, n, length, NAME(find_varying), &task);
     KEY varying = 0;
     for (int block = 0; block < blocks; ++block) varying |= task.varying[block];
     for (task.shift = 0; task.shift < bits; task.shift += width) {
         if (((uint32_t)(varying >> task.shift) & task.mask) == 0) continue;
-        gsc__parallel_for(pool, blocks, 1, NAME(count_digits), &task);
+        gsc__parallel_for(pool, n, length, NAME(count_digits), &task);
         scan_counts(task.counts, blocks, 1 << width);
-        gsc__parallel_for(pool, blocks, 1, NAME(move_pairs), &task);
+        gsc__parallel_for(pool, n, length, NAME(move_pairs), &task);
         NAME(exchange)(&task.pairs);
     }
     *pairs = task.pairs;

@@ -41,10 +41,20 @@ typedef struct ssim_terms {
     gsc_real upstream;         /* derivative with respect to weight times SSIM */
 } ssim_terms;
 
+/* Calls a function, whose last parameter is the radius.  The usual one is a constant there. */
+#define SSIM_BY_RADIUS(terms, function, ...)          \
+    do {                                              \
+        if ((terms)->radius == SSIM_RADIUS_USUAL)     \
+            function(__VA_ARGS__, SSIM_RADIUS_USUAL); \
+        else                                          \
+            function(__VA_ARGS__, (terms)->radius);   \
+    } while (0)
+
 /* out[r] = sum over k of w[k] rows[r + k], for SSIM_ROWS results. */
-GSC__INLINE void filter_columns_of(const gsc_real *const *rows, const gsc_real *half, int radius,
-                                   int count, gsc_real *out, ptrdiff_t out_stride) {
+GSC__INLINE void filter_columns(const gsc_real *const *rows, const ssim_terms *terms, int count,
+                                gsc_real *out, ptrdiff_t out_stride, int radius) {
     const int taps = 2 * radius + 1;
+    const gsc_real *half = terms->half;
     for (int i = 0; i < count; i += GSC__LANES) {
         gsc__vec sums[SSIM_ROWS] = {{0}, {0}, {0}, {0}};
         SSIM_UNROLL
@@ -55,14 +65,6 @@ GSC__INLINE void filter_columns_of(const gsc_real *const *rows, const gsc_real *
         }
         for (int r = 0; r < SSIM_ROWS; ++r) gsc__vstore(out + r * out_stride + i, sums[r]);
     }
-}
-
-static inline void filter_columns(const gsc_real *const *rows, const ssim_terms *terms, int count,
-                                  gsc_real *out, ptrdiff_t out_stride) {
-    if (terms->radius == SSIM_RADIUS_USUAL)
-        filter_columns_of(rows, terms->half, SSIM_RADIUS_USUAL, count, out, out_stride);
-    else
-        filter_columns_of(rows, terms->half, terms->radius, count, out, out_stride);
 }
 
 /* The horizontal filter of p[0 .. 2 radius], and of the columns after it in the other lanes. */
@@ -84,9 +86,9 @@ GSC__INLINE gsc__vec filter_row(const gsc_real *p, const gsc_real *half, int rad
  *
  * with a, b the filtered shifted images, mu = level + a, level + b.  A window of one
  * pixel has no variance, but rounding would leave some. */
-GSC__INLINE void ssim_row_of(const gsc_real *const fields[SSIM_FIELDS], const ssim_terms *terms,
-                             int radius, bool both, int count, const gsc_real *weight,
-                             gsc_real *map, gsc_real *const partials[SSIM_FIELDS]) {
+GSC__INLINE void ssim_row(const gsc_real *const fields[SSIM_FIELDS], const ssim_terms *terms,
+                          bool both, int count, const gsc_real *weight, gsc_real *map,
+                          gsc_real *const partials[SSIM_FIELDS], int radius) {
     const gsc__vec zero = {0};
     for (int i = 0; i < count; i += GSC__LANES) {
         gsc__vec a = filter_row(fields[FIELD_X] + i, terms->half, radius);
@@ -121,20 +123,11 @@ GSC__INLINE void ssim_row_of(const gsc_real *const fields[SSIM_FIELDS], const ss
     }
 }
 
-static inline void ssim_row(const gsc_real *const fields[SSIM_FIELDS], const ssim_terms *terms,
-                            bool both, int count, const gsc_real *weight, gsc_real *map,
-                            gsc_real *const partials[SSIM_FIELDS]) {
-    if (terms->radius == SSIM_RADIUS_USUAL)
-        ssim_row_of(fields, terms, SSIM_RADIUS_USUAL, both, count, weight, map, partials);
-    else
-        ssim_row_of(fields, terms, terms->radius, both, count, weight, map, partials);
-}
-
 /* Adds the gradient of the SSIM sum to grad_x and, unless it is NULL, to grad_y:
  * G[dx] + 2 x G[d(x^2 + y^2)] + y G[d(x y)], G the window, x and y shifted as above. */
-GSC__INLINE void gradient_row_of(const gsc_real *const partials[SSIM_FIELDS],
-                                 const ssim_terms *terms, int radius, int count, const gsc_real *x,
-                                 const gsc_real *y, gsc_real *grad_x, gsc_real *grad_y) {
+GSC__INLINE void gradient_row(const gsc_real *const partials[SSIM_FIELDS], const ssim_terms *terms,
+                              int count, const gsc_real *x, const gsc_real *y, gsc_real *grad_x,
+                              gsc_real *grad_y, int radius) {
     for (int i = 0; i < count; i += GSC__LANES) {
         gsc__vec shifted_x = gsc__vload(x + i) - terms->level_x;
         gsc__vec shifted_y = gsc__vload(y + i) - terms->level_y;
@@ -148,15 +141,6 @@ GSC__INLINE void gradient_row_of(const gsc_real *const partials[SSIM_FIELDS],
         gsc__vstore(grad_y + i,
                     gsc__vload(grad_y + i) + of_y + shifted_y * squares + shifted_x * product);
     }
-}
-
-static inline void gradient_row(const gsc_real *const partials[SSIM_FIELDS],
-                                const ssim_terms *terms, int count, const gsc_real *x,
-                                const gsc_real *y, gsc_real *grad_x, gsc_real *grad_y) {
-    if (terms->radius == SSIM_RADIUS_USUAL)
-        gradient_row_of(partials, terms, SSIM_RADIUS_USUAL, count, x, y, grad_x, grad_y);
-    else
-        gradient_row_of(partials, terms, terms->radius, count, x, y, grad_x, grad_y);
 }
 
 #endif

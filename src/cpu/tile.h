@@ -164,4 +164,20 @@ static inline void gsc__feature_load(const gsc__features *features, uint32_t gau
     if (features->inv_depth) feature[at] = 1 / record->depth;
 }
 
+/* Gathers a chunk of a tile's list.  values: [count, features->count].  False if the list names
+ * something other than a visible Gaussian. */
+static inline bool gsc__gather(const gsc__features *features, const gsc__tile_area *area,
+                               const uint32_t *list, int32_t count, gsc__tile_splat *splats,
+                               gsc_real *values) {
+    const gsc__frame *frame = features->frame;
+    for (int32_t n = 0; n < count; ++n) {
+        if (n + 12 < count) __builtin_prefetch(frame->records + list[n + 12]);
+        if (!gsc__record_valid(frame, list[n])) return false;
+        gsc__tile_splat_load(&frame->records[list[n]], (gsc_real)area->x, (gsc_real)area->y,
+                             &splats[n]);
+        gsc__feature_load(features, list[n], values + n * features->count);
+    }
+    return true;
+}
+
 #endif
