@@ -4,6 +4,8 @@
 
 /* ---------------------------------------------------------------------- open */
 
+static const char function[] = "context_create";
+
 enum { POOL_SHARE = 16 }; /* the pool keeps at most 1/16 of the device's memory */
 
 static const struct {
@@ -15,7 +17,6 @@ static const struct {
 };
 
 static gsc_status load_file(const gsc_context *context, gsc__gpu *gpu, const char *file) {
-    static const char function[] = "context_create";
     const gsc__gpu_device *device = &gpu->device;
     const gsc__kernel_image *image;
     GSC__TRY(gsc__kernel_image_find(function, gsc__kernel_images, gsc__kernel_image_count, file,
@@ -49,14 +50,13 @@ static gsc_status load_kernel(gsc__gpu *gpu, int kernel) {
                                             gpu->functions[kernel]);
     }
     if (result == GSC__CU_OK) return GSC_OK;
-    return gsc__driver_fail(driver, result, "context_create: kernel %s", kernels[kernel].name);
+    return gsc__driver_fail(driver, result, "%s: kernel %s", function, kernels[kernel].name);
 }
 
 /* The context has a pool of its own.  The device's default pool returns memory at every
  * synchronisation, so each call would pay for mapping it again, and its settings belong to the
  * application. */
 static gsc_status open_pool(const gsc_context *context, gsc__gpu *gpu) {
-    static const char function[] = "context_create";
     const gsc__gpu_device *device = &gpu->device;
     const gsc__cu_pool_props props = {
         .type = GSC__CU_ALLOCATION_PINNED,
@@ -70,7 +70,6 @@ static gsc_status open_pool(const gsc_context *context, gsc__gpu *gpu) {
 }
 
 static gsc_status load_all(const gsc_context *context, gsc__gpu *gpu) {
-    static const char function[] = "context_create";
     GSC__TRY(open_pool(context, gpu));
     for (int i = 0; i < GSC__GPU_KERNEL_COUNT; ++i) {
         if (i == 0 || strcmp(kernels[i].file, kernels[i - 1].file) != 0)
@@ -100,15 +99,15 @@ static void unload_all(gsc__gpu *gpu) {
         if (gpu->pool) (void)driver->cuMemPoolDestroy(gpu->pool);
         gsc__gpu_leave(&scope);
     }
-    gsc__gpu_device_release(&gpu->device);
+    if (gpu->device.primary) (void)driver->cuDevicePrimaryCtxRelease(gpu->device.handle);
     free(gpu);
 }
 
 static gsc_status open_gpu(const gsc_context *context, gsc__gpu *gpu) {
-    static const char function[] = "context_create";
     gsc__gpu_scope scope;
     GSC__TRY(gsc__gpu_device_query(function, context->device.device_id, &gpu->device));
-    GSC__TRY(gsc__gpu_device_retain(function, &gpu->device));
+    GSC__DRIVER_TRY(gpu->device.driver, function, cuDevicePrimaryCtxRetain, &gpu->device.primary,
+                    gpu->device.handle);
     GSC__TRY(gsc__gpu_enter(function, &gpu->device, &scope));
     gsc_status status = load_all(context, gpu);
     gsc__gpu_leave(&scope);

@@ -16,11 +16,48 @@ enum { OLDEST_VERSION = 12000 };
 #define DEFAULT_LIBRARY "libcuda.so.1"
 #endif
 
+/* -------------------------------------------------------------------- errors */
+
+static gsc_status status_of(gsc__cu_result result) {
+    switch (result) {
+    case GSC__CU_OUT_OF_MEMORY: return GSC_ERROR_OUT_OF_MEMORY;
+    case GSC__CU_STUB_LIBRARY:
+    case GSC__CU_SYSTEM_DRIVER_MISMATCH:
+    case GSC__CU_COMPAT_NOT_SUPPORTED: return GSC_ERROR_NO_DRIVER;
+    case GSC__CU_NO_DEVICE:
+    case GSC__CU_INVALID_DEVICE: return GSC_ERROR_NO_DEVICE;
+    case GSC__CU_INVALID_IMAGE:
+    case GSC__CU_NO_BINARY_FOR_GPU:
+    case GSC__CU_INVALID_PTX:
+    case GSC__CU_UNSUPPORTED_PTX_VERSION: return GSC_ERROR_NO_KERNEL_IMAGE;
+    default: return GSC_ERROR_CUDA;
+    }
+}
+
+/* "CUDA_ERROR_NAME (code): the driver's text". */
+static void describe(const gsc__driver *driver, gsc__cu_result result,
+                     char text[GSC__DRIVER_TEXT_SIZE]) {
+    const char *name = NULL, *meaning = NULL;
+    driver->cuGetErrorName(result, &name);
+    driver->cuGetErrorString(result, &meaning);
+    snprintf(text, GSC__DRIVER_TEXT_SIZE, "%s (%d): %s", name ? name : "unknown error", result,
+             meaning ? meaning : "no description");
+}
+
+gsc_status gsc__driver_fail(const gsc__driver *driver, gsc__cu_result result, const char *format,
+                            ...) {
+    char what[256], text[GSC__DRIVER_TEXT_SIZE];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(what, sizeof what, format, args);
+    va_end(args);
+    describe(driver, result, text);
+    return gsc__fail_cuda(status_of(result), result, "%s: %s", what, text);
+}
+
 /* ---------------------------------------------------------------------- open */
 
-static gsc_status give_up(gsc__driver *driver, gsc__driver_failure *failure, gsc_status status,
-                          gsc__cu_result code, const char *format, ...) GSC__PRINTF(5, 6);
-
+GSC__PRINTF(5, 6)
 static gsc_status give_up(gsc__driver *driver, gsc__driver_failure *failure, gsc_status status,
                           gsc__cu_result code, const char *format, ...) {
     va_list args;
@@ -47,11 +84,6 @@ static const char *load_symbols(gsc__driver *driver) {
     return NULL;
 }
 
-static bool means_no_driver(gsc__cu_result result) {
-    return result == GSC__CU_STUB_LIBRARY || result == GSC__CU_SYSTEM_DRIVER_MISMATCH ||
-           result == GSC__CU_COMPAT_NOT_SUPPORTED;
-}
-
 static gsc_status initialise(gsc__driver *driver, const char *path, gsc__driver_failure *failure) {
     gsc__cu_result result = driver->cuInit(0);
     int count = 0;
@@ -65,12 +97,11 @@ static gsc_status initialise(gsc__driver *driver, const char *path, gsc__driver_
                        "the CUDA driver finds no device");
     }
     if (result == GSC__CU_OK) return GSC_OK;
-    const char *name = NULL, *text = NULL;
-    driver->cuGetErrorName(result, &name);
-    driver->cuGetErrorString(result, &text);
-    return give_up(driver, failure, means_no_driver(result) ? GSC_ERROR_NO_DRIVER : GSC_ERROR_CUDA,
-                   result, "the CUDA driver does not start: %s (%d): %s",
-                   name ? name : "unknown error", result, text ? text : "no description");
+    char text[GSC__DRIVER_TEXT_SIZE];
+    describe(driver, result, text);
+    const bool missing = status_of(result) == GSC_ERROR_NO_DRIVER;
+    return give_up(driver, failure, missing ? GSC_ERROR_NO_DRIVER : GSC_ERROR_CUDA, result,
+                   "the CUDA driver does not start: %s", text);
 }
 
 /* Checks the version before the symbols, so that the message about an old driver names its version
@@ -140,38 +171,6 @@ gsc_status gsc__driver_get(const char *function, const gsc__driver **driver) {
                           the_failure.text);
 }
 
-/* -------------------------------------------------------------------- errors */
-
-static gsc_status status_of(gsc__cu_result result) {
-    switch (result) {
-    case GSC__CU_OUT_OF_MEMORY: return GSC_ERROR_OUT_OF_MEMORY;
-    case GSC__CU_STUB_LIBRARY:
-    case GSC__CU_SYSTEM_DRIVER_MISMATCH:
-    case GSC__CU_COMPAT_NOT_SUPPORTED: return GSC_ERROR_NO_DRIVER;
-    case GSC__CU_NO_DEVICE:
-    case GSC__CU_INVALID_DEVICE: return GSC_ERROR_NO_DEVICE;
-    case GSC__CU_INVALID_IMAGE:
-    case GSC__CU_NO_BINARY_FOR_GPU:
-    case GSC__CU_INVALID_PTX:
-    case GSC__CU_UNSUPPORTED_PTX_VERSION: return GSC_ERROR_NO_KERNEL_IMAGE;
-    default: return GSC_ERROR_CUDA;
-    }
-}
-
-gsc_status gsc__driver_fail(const gsc__driver *driver, gsc__cu_result result, const char *format,
-                            ...) {
-    char what[256];
-    const char *name = NULL, *text = NULL;
-    va_list args;
-    va_start(args, format);
-    vsnprintf(what, sizeof what, format, args);
-    va_end(args);
-    driver->cuGetErrorName(result, &name);
-    driver->cuGetErrorString(result, &text);
-    return gsc__fail_cuda(status_of(result), result, "%s: %s (%d): %s", what,
-                          name ? name : "unknown error", result, text ? text : "no description");
-}
-
 /* --------------------------------------------------------------------- device */
 
 int32_t gsc__gpu_device_count(void) {
@@ -215,17 +214,6 @@ gsc_status gsc__gpu_device_query(const char *function, int32_t index, gsc__gpu_d
     }
     GSC__DRIVER_TRY(driver, function, cuDeviceGet, &device->handle, index);
     return query_attributes(function, driver, device);
-}
-
-gsc_status gsc__gpu_device_retain(const char *function, gsc__gpu_device *device) {
-    GSC__DRIVER_TRY(device->driver, function, cuDevicePrimaryCtxRetain, &device->primary,
-                    device->handle);
-    return GSC_OK;
-}
-
-void gsc__gpu_device_release(gsc__gpu_device *device) {
-    if (device->primary) (void)device->driver->cuDevicePrimaryCtxRelease(device->handle);
-    device->primary = NULL;
 }
 
 /* In most hosts the context is current already, which saves the push. */

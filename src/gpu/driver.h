@@ -176,10 +176,6 @@ int32_t gsc__gpu_device_count(void);
 /* What the driver knows about a device, without making a context. */
 gsc_status gsc__gpu_device_query(const char *function, int32_t index, gsc__gpu_device *device);
 
-/* Retains the primary context; no thread's current context changes. */
-gsc_status gsc__gpu_device_retain(const char *function, gsc__gpu_device *device);
-void gsc__gpu_device_release(gsc__gpu_device *device);
-
 /* Driver calls stand between enter and leave.  Afterwards the calling thread has the same current
  * context as before. */
 typedef struct gsc__gpu_scope {

@@ -81,15 +81,10 @@ gsc_status gsc__gpu_clear(const gsc__call *call, void *data, size_t bytes);
  * captured stream replays the values that they have now. */
 gsc_status gsc__gpu_write(const gsc__call *call, float *to, const float *host, size_t count);
 
-/* Rows on the device, `stride` bytes apart. */
-typedef struct gsc__gpu_rows {
-    const void *data;
-    size_t bytes, stride; /* of a row */
-    int count;
-} gsc__gpu_rows;
-/* Rows to the host, one behind the other, with one wait for the stream.
- * GSC_ERROR_UNSUPPORTED while it is captured. */
-gsc_status gsc__gpu_read(const gsc__call *call, void *host, const gsc__gpu_rows *rows);
+/* `count` rows of `bytes` bytes, `stride` bytes apart, to the host, one behind the other, with one
+ * wait for the stream.  GSC_ERROR_UNSUPPORTED while it is captured. */
+gsc_status gsc__gpu_read(const gsc__call *call, void *host, const void *data, size_t bytes,
+                         size_t stride, int count);
 
 /* What kernels write to the host themselves, since a copy behind them would delay the next
  * kernel: `count` rows.  The first 8 bytes of each are written last and are not 0. */
@@ -110,25 +105,19 @@ bool gsc__gpu_report_end(const gsc__call *call, gsc__gpu_report *report, void *h
  *
  * Nothing is read back: the grid depends on the device, and scratch on the limit of the length. */
 
-/* Sorts values by keys below 2^bits.  Arrays hold length.limit elements. */
+/* Sorts values by keys below 2^bits. */
 typedef struct gsc__gpu_sort_args {
-    gsc__gpu_length length;
+    /* Length, keys and values.  work_keys[1] may be keys; without out_keys the keys end in
+     * work_keys[(passes - 1) & 1]. */
+    gsc_k_sort kernel;
     uint32_t bits;
     uint32_t key_bytes; /* 2, 4 or 8 */
-    const void *keys;
-    const uint32_t *values; /* or NULL: the positions */
-    uint32_t values_below;  /* larger ones become the largest below it; 0: any */
-    const uint32_t *base;   /* on the device, no key is below it; or NULL */
-    void *work_keys[2];     /* the second one may be keys */
-    void *out_keys;         /* or NULL: they end in work_keys[(passes - 1) & 1] */
-    uint32_t *out_values;
-    uint32_t *work_values;
-    void *scratch; /* gsc__gpu_sort_bytes */
-    bool zeroed;   /* the first gsc__gpu_sort_zeroed_bytes of scratch are zero already */
+    void *scratch;      /* gsc__gpu_sort_bytes */
+    bool zeroed;        /* the first gsc__gpu_sort_zeroed_bytes of scratch are zero already */
 } gsc__gpu_sort_args;
 
-/* Values other than NULL may stand in an array that the sort overwrites: in out_values if the
- * passes are even, in work_values if they are odd. */
+/* Values other than NULL may stand in an array that the sort overwrites: in out_values[0] if the
+ * passes are even, in out_values[1] if they are odd. */
 uint32_t gsc__gpu_sort_passes(uint32_t bits);
 /* Scratch for at most so many keys. */
 size_t gsc__gpu_sort_bytes(int64_t limit, uint32_t bits);

@@ -160,13 +160,12 @@ static gsc_status order_points(const gsc__call *call, const knn_scratch *s,
                                  .cleared = s->clusters,
                                  .cleared_words = cluster_words(count)};
     GSC__TRY(LAUNCH(knn_keys, call, blocks, keys));
-    const gsc__gpu_sort_args sort = {.length = {&points->cells->count, count},
+    const gsc__gpu_sort_args sort = {.kernel = {.length = {&points->cells->count, count},
+                                                .keys = s->keys[0],
+                                                .work_keys = {s->keys[1], s->keys[0]},
+                                                .out_values = {points->order, points->other}},
                                      .bits = GSC__KNN_KEY_BITS,
                                      .key_bytes = sizeof(uint64_t),
-                                     .keys = s->keys[0],
-                                     .work_keys = {s->keys[1], s->keys[0]},
-                                     .out_values = points->order,
-                                     .work_values = points->other,
                                      .scratch = s->sort};
     GSC__TRY(gsc__gpu_sort(call, &sort));
     return keys.cleared_words ? order_clusters(call, s, points) : GSC_OK;

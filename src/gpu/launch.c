@@ -111,13 +111,11 @@ static char *take_slot(gsc__gpu_staging *staging, int *slot) {
     return NULL;
 }
 
-static gsc_status copy_and_wait(const gsc__call *call, char *host, const gsc__gpu_rows *rows) {
-    for (int i = 0; i < rows->count; ++i) {
-        const char *from = (const char *)rows->data + (size_t)i * rows->stride;
-        GSC__DRIVER_TRY(driver_of(call), call->function, cuMemcpyDtoHAsync,
-                        host + (size_t)i * rows->bytes, device_pointer(from), rows->bytes,
-                        call->stream);
-    }
+static gsc_status copy_and_wait(const gsc__call *call, char *host, const char *data, size_t bytes,
+                                size_t stride, int count) {
+    for (size_t i = 0; i < (size_t)count; ++i)
+        GSC__DRIVER_TRY(driver_of(call), call->function, cuMemcpyDtoHAsync, host + i * bytes,
+                        device_pointer(data + i * stride), bytes, call->stream);
     GSC__DRIVER_TRY(driver_of(call), call->function, cuStreamSynchronize, call->stream);
     return GSC_OK;
 }
@@ -133,16 +131,17 @@ static gsc_status refuse_capture(const gsc__call *call) {
 }
 
 /* The driver stages copies to pageable memory itself, and more slowly: hence the slots. */
-gsc_status gsc__gpu_read(const gsc__call *call, void *host, const gsc__gpu_rows *rows) {
+gsc_status gsc__gpu_read(const gsc__call *call, void *host, const void *data, size_t bytes,
+                         size_t stride, int count) {
     gsc__gpu_staging *staging = &gsc__gpu_of(call->context)->staging;
-    const size_t bytes = rows->bytes * (size_t)rows->count;
+    const size_t all = bytes * (size_t)count;
     int slot = 0;
-    if (bytes == 0) return GSC_OK;
+    if (all == 0) return GSC_OK;
     GSC__TRY(refuse_capture(call));
-    char *pinned = bytes <= GSC__STAGING_BYTES ? take_slot(staging, &slot) : NULL;
-    if (!pinned) return copy_and_wait(call, host, rows);
-    gsc_status status = copy_and_wait(call, pinned, rows);
-    if (status == GSC_OK) memcpy(host, pinned, bytes);
+    char *pinned = all <= GSC__STAGING_BYTES ? take_slot(staging, &slot) : NULL;
+    gsc_status status = copy_and_wait(call, pinned ? pinned : host, data, bytes, stride, count);
+    if (!pinned) return status;
+    if (status == GSC_OK) memcpy(host, pinned, all);
     atomic_store(&staging->taken[slot], false);
     return status;
 }

@@ -147,9 +147,8 @@ static gsc_status read_headers(const gsc__gpu_pass *pass, frame_totals *totals) 
         const int32_t count = left < HEADERS_AT_ONCE ? left : HEADERS_AT_ONCE;
         gsc__gpu_frame first;
         gsc__gpu_frame_open(&pass->layout, pass->buffers, c, &first);
-        const gsc__gpu_rows rows = {first.header, sizeof *headers, pass->layout.camera_bytes,
-                                    count};
-        GSC__TRY(gsc__gpu_read(pass->call, headers, &rows));
+        GSC__TRY(gsc__gpu_read(pass->call, headers, first.header, sizeof *headers,
+                               pass->layout.camera_bytes, count));
         GSC__TRY(add_headers(pass, headers, count, totals));
     }
     return GSC_OK;
@@ -300,29 +299,23 @@ static gsc_status blend_frame(gsc__gpu_pass *pass, gsc__gpu_header *report, int6
     return blend_bands(pass, NULL, &blend);
 }
 
-gsc_status gsc__gpu_raster_blend(const gsc__raster_call *call, const gsc_raster_info *info,
-                                 int64_t *overflow) {
-    gsc__gpu_pass pass = gsc__gpu_pass_begin(call, info);
-    for (int32_t c = 0; c < call->raster.cameras; ++c) {
-        gsc__gpu_pass_open(&pass, c);
-        GSC__TRY(place_lists(&pass));
-        GSC__TRY(blend_frame(&pass, NULL, overflow));
+/* One camera after the other, since they share the scratch; projects them too, if they are not.
+ * Their counts reach `reports`, [C] or NULL, while they are blended. */
+static gsc_status blend_frames(gsc__gpu_pass *pass, bool project, gsc__gpu_header *reports,
+                               int64_t *overflow) {
+    for (int32_t c = 0; c < pass->raster->cameras; ++c) {
+        gsc__gpu_pass_open(pass, c);
+        GSC__TRY(place_lists(pass));
+        if (project) GSC__TRY(project_frame(pass, true));
+        GSC__TRY(blend_frame(pass, reports ? reports + c : NULL, overflow));
     }
     return GSC_OK;
 }
 
-/* -------------------------------------------------------- project and blend */
-
-/* One camera after the other, since they share the scratch.  Their counts reach `reports`, [C] or
- * NULL, while they are blended. */
-static gsc_status rasterize_frames(gsc__gpu_pass *pass, gsc__gpu_header *reports) {
-    for (int32_t c = 0; c < pass->raster->cameras; ++c) {
-        gsc__gpu_pass_open(pass, c);
-        GSC__TRY(place_lists(pass));
-        GSC__TRY(project_frame(pass, true));
-        GSC__TRY(blend_frame(pass, reports ? reports + c : NULL, NULL));
-    }
-    return GSC_OK;
+gsc_status gsc__gpu_raster_blend(const gsc__raster_call *call, const gsc_raster_info *info,
+                                 int64_t *overflow) {
+    gsc__gpu_pass pass = gsc__gpu_pass_begin(call, info);
+    return blend_frames(&pass, false, NULL, overflow);
 }
 
 gsc_status gsc__gpu_raster_project_blend(const gsc__raster_call *call,
@@ -333,7 +326,7 @@ gsc_status gsc__gpu_raster_project_blend(const gsc__raster_call *call,
     gsc__gpu_report report;
     frame_totals totals = no_frames;
     GSC__TRY(gsc__gpu_report_begin(pass.call, &report, sizeof *headers, cameras));
-    gsc_status status = rasterize_frames(&pass, report.data);
+    gsc_status status = blend_frames(&pass, true, report.data, NULL);
     const bool reported = gsc__gpu_report_end(pass.call, &report, headers);
     if (status != GSC_OK) return status;
     if (reported)

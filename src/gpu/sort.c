@@ -44,26 +44,20 @@ static enum gsc__gpu_kernel kernel_of(uint32_t key_bytes) {
 
 gsc_status gsc__gpu_sort(const gsc__call *call, const gsc__gpu_sort_args *sort) {
     const uint32_t passes = gsc__gpu_sort_passes(sort->bits);
-    const int64_t limit = sort->length.limit;
+    const int64_t limit = sort->kernel.length.limit;
     const size_t bytes = states_bytes(limit, sort->bits);
     unsigned char *states = (unsigned char *)sort->scratch + sizeof(gsc__gpu_sort_progress);
-    gsc_k_sort args = {.length = sort->length,
-                       .keys = sort->keys,
-                       .values = sort->values,
-                       .values_below = sort->values_below,
-                       .base = sort->base,
-                       .work_keys = {sort->work_keys[0], sort->work_keys[1]},
-                       .out_keys = sort->out_keys,
-                       .out_values = {sort->out_values, sort->work_values},
-                       .passes = passes,
-                       .tiles = TILES,
-                       .tile_limit = tile_limit(limit, sort->bits),
-                       .progress = sort->scratch,
-                       .states = {(void *)states, (void *)(states + bytes)}};
+    gsc_k_sort args = sort->kernel;
+    args.passes = passes;
+    args.tiles = TILES;
+    args.tile_limit = tile_limit(limit, sort->bits);
+    args.progress = sort->scratch;
+    args.states[0] = (void *)states;
+    args.states[1] = (void *)(states + bytes);
     /* Given values stand in one of the arrays written to, so the sort has to take as many passes
      * as the caller counts on.  Where it may skip passes, the highest digit is the narrowest: it
      * is the one that all keys tend to share. */
-    args.may_skip = sort->values == NULL;
+    args.may_skip = args.values == NULL;
     args.digit_bits = args.may_skip ? GSC__SORT_DIGIT_BITS : (sort->bits + passes - 1) / passes;
     if (limit == 0) return GSC_OK;
     uint32_t grid = BLOCKS * (uint32_t)gsc__gpu_of(call->context)->device.multiprocessors;

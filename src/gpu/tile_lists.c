@@ -149,16 +149,16 @@ gsc_status gsc__gpu_sort_depths(const gsc__gpu_pass *pass) {
     const gsc__gpu_frame *frame = &pass->frame;
     const gsc__gpu_tile_lists *lists = &pass->lists;
     const void *near_plane = &frame->camera->near_plane;
-    const gsc__gpu_sort_args sort = {.length = {&frame->header->visible, frame->record_capacity},
-                                     .bits = DEPTH_BITS,
-                                     .key_bytes = sizeof(float),
-                                     .keys = frame->depths,
-                                     .base = near_plane,
-                                     .work_keys = {lists->depth_keys[0], lists->depth_keys[1]},
-                                     .out_values = frame->order,
-                                     .work_values = lists->depth_values,
-                                     .scratch = lists->depth_sort,
-                                     .zeroed = lists->is_zeroed};
+    const gsc__gpu_sort_args sort = {
+        .kernel = {.length = {&frame->header->visible, frame->record_capacity},
+                   .keys = frame->depths,
+                   .base = near_plane,
+                   .work_keys = {lists->depth_keys[0], lists->depth_keys[1]},
+                   .out_values = {frame->order, lists->depth_values}},
+        .bits = DEPTH_BITS,
+        .key_bytes = sizeof(float),
+        .scratch = lists->depth_sort,
+        .zeroed = lists->is_zeroed};
     return gsc__gpu_sort(pass->call, &sort);
 }
 
@@ -203,16 +203,15 @@ gsc_status gsc__gpu_lists_fill(gsc__gpu_pass *pass, uint32_t round) {
     const uint32_t blocks = gsc__gpu_blocks(pass->layout.record_capacity, GSC__EMIT_BLOCK);
     if (!lists->is_zeroed) GSC__TRY(gsc__gpu_lists_clear(pass));
     GSC__TRY(LAUNCH(emit, pass->call, blocks, emit));
-    const gsc__gpu_sort_args sort = {.length = {&band->intersections, lists->capacity},
+    const gsc__gpu_sort_args sort = {.kernel = {.length = {&band->intersections, lists->capacity},
+                                                .keys = lists->keys,
+                                                .values = values,
+                                                .values_below = pass->frame.record_capacity,
+                                                .work_keys = {lists->other_keys, lists->keys},
+                                                .out_keys = lists->rounds == 1 ? sorted_keys : NULL,
+                                                .out_values = {lists->values, lists->other_values}},
                                      .bits = bits,
                                      .key_bytes = key_bytes(grid),
-                                     .keys = lists->keys,
-                                     .values = values,
-                                     .values_below = pass->frame.record_capacity,
-                                     .work_keys = {lists->other_keys, lists->keys},
-                                     .out_keys = lists->rounds == 1 ? sorted_keys : NULL,
-                                     .out_values = lists->values,
-                                     .work_values = lists->other_values,
                                      .scratch = lists->sort,
                                      .zeroed = true};
     lists->is_zeroed = false;

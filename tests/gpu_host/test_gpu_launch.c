@@ -30,8 +30,7 @@ static gsc_status launch(uint32_t grid, void *stream) {
 }
 
 static gsc_status read_bytes(void *host, const void *device, size_t bytes, void *stream) {
-    const gsc__gpu_rows rows = {device, bytes, bytes, 1};
-    return gsc__gpu_read(CALL_ON(stream), host, &rows);
+    return gsc__gpu_read(CALL_ON(stream), host, device, bytes, bytes, 1);
 }
 
 /* -------------------------------------------------------------------- launches */
@@ -157,8 +156,7 @@ static void reads_rows(void **state) {
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; ++i) {
         memset(host, 99, sizeof host);
         mock->synchronisations = 0;
-        const gsc__gpu_rows rows = {device, BYTES, STRIDE, counts[i]};
-        expect_ok(gsc__gpu_read(CALL_ON(NULL), host, &rows));
+        expect_ok(gsc__gpu_read(CALL_ON(NULL), host, device, BYTES, STRIDE, counts[i]));
         assert_int_equal(mock->synchronisations, counts[i] > 0);
         for (int k = 0; k < counts[i]; ++k)
             assert_memory_equal(host + k * BYTES, device + k * STRIDE, BYTES);
@@ -332,11 +330,11 @@ static void work_on_a_fresh_thread(void *arg) {
     gsc_context_desc_init(&desc, (DLDevice){kDLCUDA, 1});
     if (!driver || gsc_context_create(&desc, &own) != GSC_OK) return;
     const gsc__call call = {.function = "test", .context = own};
-    const gsc__gpu_rows rows = {device, sizeof device, sizeof device, 1};
     bool ok = take(own, 64, NULL, &data) == GSC_OK;
     if (ok) gsc__context_release(own, data, 64, NULL);
     ok = ok && gsc__gpu_enter("test", &gsc__gpu_of(own)->device, &inside) == GSC_OK;
-    for (int i = 0; ok && i < 20; ++i) ok = gsc__gpu_read(&call, host, &rows) == GSC_OK;
+    for (int i = 0; ok && i < 20; ++i)
+        ok = gsc__gpu_read(&call, host, device, sizeof device, sizeof device, 1) == GSC_OK;
     const gsc_k_write args = {.count = 0};
     ok = ok && LAUNCH(write, &call, 1, args) == GSC_OK;
     if (ok) gsc__gpu_leave(&inside);

@@ -9,7 +9,7 @@ enum { LIMIT = 3000000, GUARD = 4096, MULTIPROCESSORS = 132 };
 
 /* Queues a sort with exactly the scratch that it asks for; returns its arguments. */
 static gsc_k_sort queue(gsc__gpu_sort_args *sort) {
-    const size_t bytes = gsc__gpu_sort_bytes(sort->length.limit, sort->bits);
+    const size_t bytes = gsc__gpu_sort_bytes(sort->kernel.length.limit, sort->bits);
     unsigned char *scratch = malloc(bytes + GUARD);
     gsc_k_sort args;
     assert_non_null(scratch);
@@ -42,14 +42,13 @@ static gsc_k_sort queue(gsc__gpu_sort_args *sort) {
 static void positions_by_depth(void **state) {
     static float near_plane;
     static uint32_t count, keys, work[2], order, values;
-    gsc__gpu_sort_args sort = {.length = {&count, LIMIT},
+    gsc__gpu_sort_args sort = {.kernel.length = {&count, LIMIT},
                                .bits = 32,
                                .key_bytes = 4,
-                               .keys = &keys,
-                               .base = (void *)&near_plane,
-                               .work_keys = {&work[0], &work[1]},
-                               .out_values = &order,
-                               .work_values = &values};
+                               .kernel.keys = &keys,
+                               .kernel.base = (void *)&near_plane,
+                               .kernel.work_keys = {&work[0], &work[1]},
+                               .kernel.out_values = {&order, &values}};
     (void)state;
     const gsc_k_sort args = queue(&sort);
     assert_string_equal(mock->launches[0].kernel, "gsc_sort");
@@ -75,18 +74,17 @@ static void digits(void **state) {
     static uint32_t count, words[5];
     (void)state;
     for (uint32_t bits = 1; bits <= 64; ++bits) {
-        gsc__gpu_sort_args sort = {.length = {&count, 100000},
+        gsc__gpu_sort_args sort = {.kernel.length = {&count, 100000},
                                    .bits = bits,
                                    .key_bytes = bits > 32   ? 8
                                                 : bits > 16 ? 4
                                                             : 2,
-                                   .keys = &words[0],
-                                   .values = &words[1],
-                                   .work_keys = {&words[2], &words[0]},
-                                   .out_values = &words[1],
-                                   .work_values = &words[4]};
+                                   .kernel.keys = &words[0],
+                                   .kernel.values = &words[1],
+                                   .kernel.work_keys = {&words[2], &words[0]},
+                                   .kernel.out_values = {&words[1], &words[4]}};
         for (int given = 0; given < 2; ++given) {
-            if (!given) sort.values = NULL;
+            if (!given) sort.kernel.values = NULL;
             const gsc_k_sort args = queue(&sort);
             assert_string_equal(mock->launches[0].kernel, bits > 32   ? "gsc_sort64"
                                                           : bits > 16 ? "gsc_sort"
@@ -96,7 +94,7 @@ static void digits(void **state) {
             assert_true(args.digit_bits >= 1 && args.digit_bits <= GSC__SORT_DIGIT_BITS);
             assert_true(args.passes * args.digit_bits >= bits);
             assert_true((args.passes - 1) * args.digit_bits < bits);
-            assert_int_equal(args.may_skip, sort.values == NULL);
+            assert_int_equal(args.may_skip, sort.kernel.values == NULL);
         }
     }
     assert_int_equal(gsc__gpu_sort_passes(9), 1);
@@ -111,7 +109,8 @@ static void tiles(void **state) {
     (void)state;
     for (int wide = 0; wide < 2; ++wide) {
         for (size_t k = 0; k < sizeof limits / sizeof limits[0]; ++k) {
-            gsc__gpu_sort_args sort = {.length = {&count, limits[k]}, .bits = wide ? 63 : 32};
+            gsc__gpu_sort_args sort = {.kernel.length = {&count, limits[k]},
+                                       .bits = wide ? 63 : 32};
             const gsc_k_sort args = queue(&sort);
             const uint32_t most = wide ? GSC__SORT_WIDE_ROUNDS : GSC__SORT_ROUNDS;
             assert_true(mock->launches[0].grid[0] >= 1);
@@ -136,7 +135,7 @@ static void nothing_to_sort(void **state) {
 static void failures(void **state) {
     static unsigned char scratch[1 << 20];
     uint32_t count = 0;
-    gsc__gpu_sort_args sort = {.length = {&count, 1000}, .bits = 32, .scratch = scratch};
+    gsc__gpu_sort_args sort = {.kernel.length = {&count, 1000}, .bits = 32, .scratch = scratch};
     (void)state;
     setenv("MOCK_DRIVER_FAIL", "cuMemsetD8Async=700", 1);
     assert_int_equal(gsc__gpu_sort(CALL_ON(NULL), &sort), GSC_ERROR_CUDA);
