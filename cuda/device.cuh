@@ -150,16 +150,18 @@ static __device__ __forceinline__ float4 gsc__load_shared(uint32_t from) {
                  : "r"(from));
     return x;
 }
+static __device__ __forceinline__ void gsc__store_shared(uint32_t to, float4 x) {
+    asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(to), "f"(x.x), "f"(x.y), "f"(x.z),
+                 "f"(x.w)
+                 : "memory");
+}
 
 /* 16 bytes from global to shared memory, asynchronously where the hardware can. */
 static __device__ __forceinline__ void gsc__copy16(uint32_t to, const void *from) {
 #if __CUDA_ARCH__ >= 800
     asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
 #else
-    const float4 x = *(const float4 *)from;
-    asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(to), "f"(x.x), "f"(x.y), "f"(x.z),
-                 "f"(x.w)
-                 : "memory");
+    gsc__store_shared(to, *(const float4 *)from);
 #endif
 }
 static __device__ __forceinline__ void gsc__copy4(uint32_t to, const void *from) {

@@ -66,9 +66,8 @@ typedef struct gsc_k_knn_clusters {
     uint32_t *order; /* [count] */
     uint32_t *other; /* [count], overwritten */
     gsc__gpu_clusters *clusters;
-    uint64_t *list; /* [capacity], first place | end << 32; 0: not there yet */
-    uint32_t *
-        found; /* [leaves / GSC__KNN_CLUSTER + 1] whether the cluster that begins there is listed */
+    uint64_t *list;  /* [capacity], first place | end << 32; 0: not there yet */
+    uint32_t *found; /* [leaves / GSC__KNN_CLUSTER + 1] whether a listed cluster begins there */
     uint32_t capacity;
 } gsc_k_knn_clusters;
 

@@ -434,20 +434,13 @@ static __device__ __forceinline__ void sort(const gsc_k_sort &args) {
     }
 }
 
-extern "C" __global__ void __launch_bounds__(GSC__SORT_BLOCK, 2)
-    gsc_sort(const __grid_constant__ gsc_k_sort args) {
-    gsc__begin_kernel();
-    sort<uint32_t, uint32_t>(args);
-}
+#define KERNEL(name, Key, Stored)                                    \
+    extern "C" __global__ void __launch_bounds__(GSC__SORT_BLOCK, 2) \
+        name(const __grid_constant__ gsc_k_sort args) {              \
+        gsc__begin_kernel();                                         \
+        sort<Key, Stored>(args);                                     \
+    }
 
-extern "C" __global__ void __launch_bounds__(GSC__SORT_BLOCK, 2)
-    gsc_sort16(const __grid_constant__ gsc_k_sort args) {
-    gsc__begin_kernel();
-    sort<uint32_t, uint16_t>(args);
-}
-
-extern "C" __global__ void __launch_bounds__(GSC__SORT_BLOCK, 2)
-    gsc_sort64(const __grid_constant__ gsc_k_sort args) {
-    gsc__begin_kernel();
-    sort<uint64_t, uint64_t>(args);
-}
+KERNEL(gsc_sort, uint32_t, uint32_t)
+KERNEL(gsc_sort16, uint32_t, uint16_t)
+KERNEL(gsc_sort64, uint64_t, uint64_t)

@@ -43,11 +43,6 @@ static __device__ __forceinline__ float gsc__load_shared1(uint32_t from) {
 static __device__ __forceinline__ void gsc__store_shared2(uint32_t to, float x, float y) {
     asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(x), "f"(y) : "memory");
 }
-static __device__ __forceinline__ void gsc__store_shared(uint32_t to, float4 x) {
-    asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(to), "f"(x.x), "f"(x.y), "f"(x.z),
-                 "f"(x.w)
-                 : "memory");
-}
 
 /* Starts copying a record. */
 static __device__ __forceinline__ void gsc__stage_record(uint32_t to, const gsc__gpu_record *from) {

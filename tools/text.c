@@ -19,14 +19,6 @@ bool fail(const char *format, ...) {
     return false;
 }
 
-int fail_usage(const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(failure, sizeof failure, format, arguments);
-    va_end(arguments);
-    return EXIT_USAGE;
-}
-
 const char *failure_text(void) {
     return failure;
 }

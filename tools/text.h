@@ -23,7 +23,7 @@ enum { EXIT_OK = 0, EXIT_RUNTIME = 1, EXIT_USAGE = 2 };
 /* Keeps the message and returns false, so that `return fail(..)` ends a function. */
 bool fail(const char *format, ...) TEXT_PRINTF(1);
 /* The same, returning EXIT_USAGE: the command line itself is wrong. */
-int fail_usage(const char *format, ...) TEXT_PRINTF(1);
+#define fail_usage(...) (fail(__VA_ARGS__), EXIT_USAGE)
 /* The message of the last failure; "" before the first. */
 const char *failure_text(void);
 

@@ -39,7 +39,7 @@ struct gsc__pool {
     int started;      /* running workers */
     bool start_tried; /* in the process `owner` */
     bool spins;       /* there is a processor for every thread */
-    int64_t owner;    /* the process that started the workers, see gsc__fork_generation */
+    int64_t owner;    /* the process that may start workers, see gsc__fork_generation; 0: none */
     worker *workers;  /* [threads - 1] */
     gsc__mutex mutex; /* only for sleeping and waking */
     gsc__condition wake, done;
@@ -73,7 +73,7 @@ static void run_alone(int64_t count, int64_t grain, int64_t chunks, gsc__range_f
     for (int64_t chunk = 0; chunk < chunks; ++chunk) run_chunk(fn, arg, count, grain, chunk, 0);
 }
 
-static void take_pieces(gsc__pool *pool, int thread) {
+static void take_chunks(gsc__pool *pool, int thread) {
     for (;;) {
         int64_t chunk = atomic_fetch_add_explicit(&pool->next_chunk, 1, memory_order_relaxed);
         if (chunk >= pool->chunks) return;
@@ -130,7 +130,7 @@ static void worker_main(void *arg) {
                 continue;
             last_job = job_state >> JOB_NUMBER_SHIFT;
             fesetenv(&pool->environment);
-            take_pieces(pool, self->index);
+            take_chunks(pool, self->index);
             leave(pool);
             break;
         }
@@ -166,7 +166,8 @@ static void close_job(gsc__pool *pool) {
     gsc__mutex_unlock(&pool->mutex);
 }
 
-/* A child of fork only has the forking thread: the workers' state is stale. */
+/* Before the first job.  A child of fork only has the forking thread: the workers' state is
+ * stale. */
 static void forget_workers(gsc__pool *pool) {
     for (int i = 0; i < pool->started; ++i) gsc__thread_abandon(pool->workers[i].thread);
     pool->started = 0;
@@ -224,7 +225,7 @@ void gsc__parallel_for(gsc__pool *pool, int64_t count, int64_t grain, gsc__range
     fegetenv(&pool->environment);
     atomic_store(&pool->next_chunk, 0);
     open_job(pool);
-    take_pieces(pool, 0);
+    take_chunks(pool, 0);
     close_job(pool);
     atomic_store(&pool->busy, 0);
 }
@@ -247,10 +248,6 @@ gsc__pool *gsc__pool_create(int threads) {
     pool->threads = threads;
     pool->workers = workers;
     pool->spins = threads <= gsc__cpu_count();
-    pool->owner = gsc__fork_generation();
-    gsc__mutex_init(&pool->mutex);
-    gsc__condition_init(&pool->wake);
-    gsc__condition_init(&pool->done);
     return pool;
 }
 
