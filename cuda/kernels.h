@@ -307,23 +307,16 @@ typedef struct gsc_k_blend_backward {
     uint32_t color_width;  /* channels, rounded up to a multiple of 4 */
 } gsc_k_blend_backward;
 
-/* Converts reproducible sums to floats, after both passes. */
+/* Arguments of two kernels, after both passes.  finish_sums converts reproducible sums to floats,
+ * finish_colors adds those of colours to the gradients of the records' Gaussians. */
 #define GSC__FINISH_BLOCK 256
 typedef struct gsc_k_finish_sums {
     gsc__gpu_frame frame;
     const uint64_t *fixed; /* [records, width] */
-    float *sums;           /* [records, width] in and out */
-    uint32_t width;
-} gsc_k_finish_sums;
-
-/* Adds reproducible sums of colours to the gradients of the records' Gaussians. */
-typedef struct gsc_k_finish_colors {
-    gsc__gpu_frame frame;
-    const uint64_t *fixed; /* [records, width] */
-    const float *sums;     /* [records, width] */
+    float *sums;           /* [records, width] finish_sums: in and out */
     uint32_t width, channels;
     float *grad_colors; /* [N, channels] */
-} gsc_k_finish_colors;
+} gsc_k_finish_sums;
 
 /* Clears the sums of the records. */
 #define GSC__CLEAR_BLOCK 256

@@ -21,7 +21,7 @@ extern "C" __global__ void __launch_bounds__(GSC__FINISH_BLOCK)
 }
 
 extern "C" __global__ void __launch_bounds__(GSC__FINISH_BLOCK)
-    gsc_finish_colors(const __grid_constant__ gsc_k_finish_colors args) {
+    gsc_finish_colors(const __grid_constant__ gsc_k_finish_sums args) {
     gsc__begin_kernel();
     const uint64_t total = (uint64_t)gsc__record_count(args.frame) * args.width;
     const uint64_t stride = (uint64_t)gridDim.x * GSC__FINISH_BLOCK;

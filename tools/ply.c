@@ -21,8 +21,9 @@ static const struct {
     const char *name, *old_name;
     unsigned char bytes;
 } types[PLY_TYPES] = {
-    {"int8", "char", 1}, {"uint8", "uchar", 1}, {"int16", "short", 2},   {"uint16", "ushort", 2},
-    {"int32", "int", 4}, {"uint32", "uint", 4}, {"float32", "float", 4}, {"float64", "double", 8},
+#define TYPE(id, type, name, old_name) {name, old_name, sizeof(type)},
+    PLY_TYPE_LIST(TYPE)
+#undef TYPE
 };
 
 static bool fail_memory(const ply *file) {
@@ -302,26 +303,15 @@ static double decode(const unsigned char *data, ply_type type, bool swap) {
         for (size_t i = 0; i < size; i++) bytes[i] = data[size - 1 - i];
     else
         memcpy(bytes, data, size);
-    union {
-        int8_t i8;
-        uint8_t u8;
-        int16_t i16;
-        uint16_t u16;
-        int32_t i32;
-        uint32_t u32;
-        float f32;
-        double f64;
-    } value;
-    memcpy(&value, bytes, size);
     switch (type) {
-    case PLY_INT8: return value.i8;
-    case PLY_UINT8: return value.u8;
-    case PLY_INT16: return value.i16;
-    case PLY_UINT16: return value.u16;
-    case PLY_INT32: return value.i32;
-    case PLY_UINT32: return value.u32;
-    case PLY_FLOAT32: return (double)value.f32;
-    case PLY_FLOAT64: return value.f64;
+#define CASE(id, type, name, old_name)       \
+    case PLY_##id: {                         \
+        type value;                          \
+        memcpy(&value, bytes, sizeof value); \
+        return (double)value;                \
+    }
+        PLY_TYPE_LIST(CASE)
+#undef CASE
     case PLY_TYPES: break;
     }
     return NAN;

@@ -8,17 +8,19 @@
 #include <stdint.h>
 #include <stdio.h>
 
-typedef enum ply_type {
-    PLY_INT8,
-    PLY_UINT8,
-    PLY_INT16,
-    PLY_UINT16,
-    PLY_INT32,
-    PLY_UINT32,
-    PLY_FLOAT32,
-    PLY_FLOAT64,
-    PLY_TYPES
-} ply_type;
+/* X(PLY_..., type in C, name, old name) */
+#define PLY_TYPE_LIST(X)                    \
+    X(INT8, int8_t, "int8", "char")         \
+    X(UINT8, uint8_t, "uint8", "uchar")     \
+    X(INT16, int16_t, "int16", "short")     \
+    X(UINT16, uint16_t, "uint16", "ushort") \
+    X(INT32, int32_t, "int32", "int")       \
+    X(UINT32, uint32_t, "uint32", "uint")   \
+    X(FLOAT32, float, "float32", "float")   \
+    X(FLOAT64, double, "float64", "double")
+#define PLY_TYPE(id, type, name, old_name) PLY_##id,
+typedef enum ply_type { PLY_TYPE_LIST(PLY_TYPE) PLY_TYPES } ply_type;
+#undef PLY_TYPE
 
 typedef enum ply_format { PLY_ASCII, PLY_LITTLE_ENDIAN, PLY_BIG_ENDIAN, PLY_FORMATS } ply_format;
 

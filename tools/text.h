@@ -6,15 +6,10 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#if defined(__GNUC__)
 #if defined(_WIN32) && !defined(__clang__)
-#define TEXT_PRINTF(format_index) \
-    __attribute__((format(gnu_printf, format_index, format_index + 1)))
+#define TEXT_PRINTF(at) __attribute__((format(gnu_printf, at, at + 1)))
 #else
-#define TEXT_PRINTF(format_index) __attribute__((format(printf, format_index, format_index + 1)))
-#endif
-#else
-#define TEXT_PRINTF(format_index)
+#define TEXT_PRINTF(at) __attribute__((format(printf, at, at + 1)))
 #endif
 
 /* What the process returns to the shell. */

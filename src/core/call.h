@@ -24,12 +24,10 @@ gsc__call gsc__call_of_part(const gsc__call *call, const char *path);
 
 /* ------------------------------------------------------------------ failures */
 
-#if defined(_WIN32) && defined(__GNUC__) && !defined(__clang__)
+#if defined(_WIN32) && !defined(__clang__)
 #define GSC__PRINTF(text, first) __attribute__((format(gnu_printf, text, first)))
-#elif defined(__GNUC__)
-#define GSC__PRINTF(text, first) __attribute__((format(printf, text, first)))
 #else
-#define GSC__PRINTF(text, first)
+#define GSC__PRINTF(text, first) __attribute__((format(printf, text, first)))
 #endif
 
 /* Stores the message and returns status, so that `return gsc__fail(..)` reads as

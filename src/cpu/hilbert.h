@@ -66,11 +66,8 @@ static bounds bounds_of(const gsc_real *points, const uint32_t *values, int64_t 
     for (int64_t i = 0; i < count; ++i) {
         const gsc_real *p = points + 3 * (size_t)values[i];
         if (!is_finite(p)) continue;
-        ++result.finite;
-        for (int axis = 0; axis < 3; ++axis) {
-            result.low[axis] = p[axis] < result.low[axis] ? p[axis] : result.low[axis];
-            result.high[axis] = p[axis] > result.high[axis] ? p[axis] : result.high[axis];
-        }
+        const bounds point = {{p[0], p[1], p[2]}, {p[0], p[1], p[2]}, 1};
+        add_bounds(&result, &point);
     }
     return result;
 }

@@ -43,7 +43,7 @@
     X(blend_backward, blend_backward_many_fixed, blend_backward, GSC__BLEND_BLOCK)                 \
     X(sums, clear_sums, clear_sums, GSC__CLEAR_BLOCK)                                              \
     X(sums, finish_sums, finish_sums, GSC__FINISH_BLOCK)                                           \
-    X(sums, finish_colors, finish_colors, GSC__FINISH_BLOCK)                                       \
+    X(sums, finish_colors, finish_sums, GSC__FINISH_BLOCK)                                         \
     X(project_backward, project_backward, project_backward, GSC__PROJECT_BACKWARD_BLOCK)           \
     X(project_backward, project_backward_step, project_backward_step, GSC__PROJECT_BACKWARD_BLOCK) \
     X(camera_backward, camera_grad, camera_grad, GSC__CAMERA_GRAD_BLOCK)                           \

@@ -45,16 +45,17 @@ gsc_status gsc__gpu_sums_clear(const gsc__gpu_pass *pass, const gsc__gpu_sums *s
 gsc_status gsc__gpu_sums_finish(const gsc__gpu_pass *pass, const gsc__gpu_sums *sums,
                                 float *grad_colors) {
     const int64_t records = pass->frame.record_capacity;
-    const gsc_k_finish_sums args = {pass->frame, sums->fixed, sums->sums, GSC__SUMS};
+    const gsc_k_finish_sums args = {
+        .frame = pass->frame, .fixed = sums->fixed, .sums = sums->sums, .width = GSC__SUMS};
     GSC__TRY(
         LAUNCH(finish_sums, pass->call, blocks_for(records * GSC__SUMS, GSC__FINISH_BLOCK), args));
     if (!sums->color_sums || !grad_colors) return GSC_OK;
-    const gsc_k_finish_colors colors = {.frame = pass->frame,
-                                        .fixed = sums->color_fixed,
-                                        .sums = sums->color_sums,
-                                        .width = sums->color_width,
-                                        .channels = (uint32_t)pass->raster->channels,
-                                        .grad_colors = grad_colors};
+    const gsc_k_finish_sums colors = {.frame = pass->frame,
+                                      .fixed = sums->color_fixed,
+                                      .sums = sums->color_sums,
+                                      .width = sums->color_width,
+                                      .channels = (uint32_t)pass->raster->channels,
+                                      .grad_colors = grad_colors};
     return LAUNCH(finish_colors, pass->call,
                   blocks_for(records * sums->color_width, GSC__FINISH_BLOCK), colors);
 }
