@@ -85,7 +85,8 @@ static gsc_status load_all(const gsc_context *context, gsc__gpu *gpu) {
 
 /* Ignores results: at the end of a process the driver may be gone already.  In a child of fork,
  * all of this belongs to the parent. */
-static void unload_all(gsc__gpu *gpu) {
+static void close_context(gsc_context *context) {
+    gsc__gpu *gpu = gsc__gpu_of(context);
     const gsc__driver *driver = gpu->device.driver;
     gsc__gpu_scope scope;
     if (gsc__driver_inherited()) {
@@ -117,20 +118,16 @@ static gsc_status open_gpu(const gsc_context *context, gsc__gpu *gpu) {
 static gsc_status open_context(gsc_context *context) {
     gsc__gpu *gpu = calloc(1, sizeof *gpu);
     if (!gpu) return gsc__fail(GSC_ERROR_OUT_OF_MEMORY, "context_create: out of memory");
+    context->device_data = gpu;
     gsc_status status = open_gpu(context, gpu);
     if (status != GSC_OK) {
-        unload_all(gpu);
+        close_context(context);
         return status;
     }
-    context->device_data = gpu;
     gsc__log(context, GSC_LOG_INFO, "context_create: cuda:%d, %s, compute capability %d.%d, %s",
              context->device.device_id, gpu->device.name, gpu->device.major, gpu->device.minor,
              gpu->target);
     return GSC_OK;
-}
-
-static void close_context(gsc_context *context) {
-    unload_all(gsc__gpu_of(context));
 }
 
 /* -------------------------------------------------------------------- memory */

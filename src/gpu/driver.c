@@ -180,30 +180,10 @@ int32_t gsc__gpu_device_count(void) {
     return driver->cuDeviceGetCount(&count) == GSC__CU_OK ? count : 0;
 }
 
-static gsc_status query_attributes(const char *function, const gsc__driver *driver,
-                                   gsc__gpu_device *device) {
-    int pools = 0;
-    size_t memory = 0;
-    GSC__DRIVER_TRY(driver, function, cuDeviceGetAttribute, &device->major,
-                    GSC__CU_DEVICE_CAPABILITY_MAJOR, device->handle);
-    GSC__DRIVER_TRY(driver, function, cuDeviceGetAttribute, &device->minor,
-                    GSC__CU_DEVICE_CAPABILITY_MINOR, device->handle);
-    GSC__DRIVER_TRY(driver, function, cuDeviceGetAttribute, &device->multiprocessors,
-                    GSC__CU_DEVICE_MULTIPROCESSORS, device->handle);
-    GSC__DRIVER_TRY(driver, function, cuDeviceGetAttribute, &pools, GSC__CU_DEVICE_MEMORY_POOLS,
-                    device->handle);
-    GSC__DRIVER_TRY(driver, function, cuDeviceGetName, device->name, (int)sizeof device->name,
-                    device->handle);
-    GSC__DRIVER_TRY(driver, function, cuDeviceTotalMem, &memory, device->handle);
-    device->name[sizeof device->name - 1] = '\0';
-    device->pools = pools != 0;
-    device->memory = (int64_t)memory;
-    return GSC_OK;
-}
-
 gsc_status gsc__gpu_device_query(const char *function, int32_t index, gsc__gpu_device *device) {
     const gsc__driver *driver;
-    int count = 0;
+    int count = 0, pools = 0;
+    size_t memory = 0;
     memset(device, 0, sizeof *device);
     GSC__TRY(gsc__driver_get(function, &driver));
     device->driver = driver;
@@ -213,7 +193,22 @@ gsc_status gsc__gpu_device_query(const char *function, int32_t index, gsc__gpu_d
                          function, index, count, count == 1 ? "" : "s");
     }
     GSC__DRIVER_TRY(driver, function, cuDeviceGet, &device->handle, index);
-    return query_attributes(function, driver, device);
+    const struct {
+        int *value, attribute;
+    } wanted[] = {{&device->major, GSC__CU_DEVICE_CAPABILITY_MAJOR},
+                  {&device->minor, GSC__CU_DEVICE_CAPABILITY_MINOR},
+                  {&device->multiprocessors, GSC__CU_DEVICE_MULTIPROCESSORS},
+                  {&pools, GSC__CU_DEVICE_MEMORY_POOLS}};
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; ++i)
+        GSC__DRIVER_TRY(driver, function, cuDeviceGetAttribute, wanted[i].value,
+                        wanted[i].attribute, device->handle);
+    GSC__DRIVER_TRY(driver, function, cuDeviceGetName, device->name, (int)sizeof device->name,
+                    device->handle);
+    GSC__DRIVER_TRY(driver, function, cuDeviceTotalMem, &memory, device->handle);
+    device->name[sizeof device->name - 1] = '\0';
+    device->pools = pools != 0;
+    device->memory = (int64_t)memory;
+    return GSC_OK;
 }
 
 /* In most hosts the context is current already, which saves the push. */

@@ -76,17 +76,6 @@ static uint32_t cluster_words(int64_t count) {
            found;
 }
 
-/* Lists of the kernel for any k, in as many warps as the device keeps busy. */
-static void carve_lists(gsc__carver *carver, const gsc__call *call, const gsc__knn *knn,
-                        knn_scratch *s) {
-    const uint32_t groups = gsc__gpu_blocks(knn->queries_count, GSC__KNN_LEAF);
-    const uint32_t warps = multiprocessors_of(call) * LISTS_PER_PROCESSOR;
-    if (knn->k <= MEDIUM) return;
-    s->list_warps = gsc__gpu_blocks(groups < warps ? groups : warps, WARPS) * WARPS;
-    s->lists = gsc__carve(carver, (size_t)s->list_warps * GSC__KNN_LEAF * (size_t)knn->k,
-                          sizeof *s->lists);
-}
-
 static size_t carve_scratch(void *base, const gsc__call *call, const gsc__knn *knn,
                             knn_scratch *s) {
     const size_t points = (size_t)knn->points_count;
@@ -111,7 +100,13 @@ static size_t carve_scratch(void *base, const gsc__call *call, const gsc__knn *k
     s->bounds = gsc__carve(&carver, GSC__KNN_BOUNDS_BLOCKS, sizeof *s->bounds);
     s->sort = gsc__carve(&carver, 1, gsc__gpu_sort_bytes((int64_t)most, GSC__KNN_KEY_BITS));
     s->clusters = gsc__carve(&carver, cluster_words((int64_t)most), sizeof *s->clusters);
-    carve_lists(&carver, call, knn, s);
+    if (knn->k <= MEDIUM) return carver.at;
+    /* Lists of the kernel for any k, in as many warps as the device keeps busy. */
+    const uint32_t groups = gsc__gpu_blocks(knn->queries_count, GSC__KNN_LEAF);
+    const uint32_t warps = multiprocessors_of(call) * LISTS_PER_PROCESSOR;
+    s->list_warps = gsc__gpu_blocks(groups < warps ? groups : warps, WARPS) * WARPS;
+    s->lists = gsc__carve(&carver, (size_t)s->list_warps * GSC__KNN_LEAF * (size_t)knn->k,
+                          sizeof *s->lists);
     return carver.at;
 }
 

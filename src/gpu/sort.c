@@ -36,12 +36,6 @@ size_t gsc__gpu_sort_zeroed_bytes(int64_t limit, uint32_t bits) {
     return sizeof(gsc__gpu_sort_progress) + states_bytes(limit, bits);
 }
 
-static enum gsc__gpu_kernel kernel_of(uint32_t key_bytes) {
-    return key_bytes == 2   ? GSC__KERNEL_sort16
-           : key_bytes == 4 ? GSC__KERNEL_sort
-                            : GSC__KERNEL_sort64;
-}
-
 gsc_status gsc__gpu_sort(const gsc__call *call, const gsc__gpu_sort_args *sort) {
     const uint32_t passes = gsc__gpu_sort_passes(sort->bits);
     const int64_t limit = sort->kernel.length.limit;
@@ -67,5 +61,7 @@ gsc_status gsc__gpu_sort(const gsc__call *call, const gsc__gpu_sort_args *sort) 
     if (!sort->zeroed)
         GSC__TRY(
             gsc__gpu_clear(call, sort->scratch, gsc__gpu_sort_zeroed_bytes(limit, sort->bits)));
-    return gsc__gpu_launch(call, kernel_of(sort->key_bytes), grid, &args);
+    if (sort->key_bytes == 2) return LAUNCH(sort16, call, grid, args);
+    if (sort->key_bytes == 4) return LAUNCH(sort, call, grid, args);
+    return LAUNCH(sort64, call, grid, args);
 }

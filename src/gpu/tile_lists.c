@@ -82,19 +82,15 @@ static int64_t rounds_for(int64_t total, int64_t capacity) {
     return total <= capacity ? 1 : 2 * (total / (capacity > 0 ? capacity : 1)) + 2;
 }
 
-/* Whether each camera can have a slot; not where info says nothing about the frames. */
-static bool has_slots(const gsc__gpu_layout *layout, int64_t buffer_capacity, int64_t frame) {
-    return layout->list_slots > 1 && frame > 0 && frame <= INTERSECTIONS_MAX &&
-           frame <= buffer_capacity / layout->list_slots;
-}
-
 gsc_status gsc__gpu_lists_begin(gsc__gpu_pass *pass) {
     const gsc__gpu_layout *layout = &pass->layout;
     int64_t capacity = gsc__gpu_list_capacity(layout, pass->buffers->intersections_bytes);
     /* Of the largest frame: info.intersections counts those of all cameras. */
     const int64_t frame = gsc__gpu_slot_capacity(layout, pass->info->intersections_bytes);
     const int64_t fullest = gsc__gpu_list_capacity(layout, pass->info->intersections_min_bytes);
-    const bool slots = has_slots(layout, capacity, frame);
+    /* Whether each camera can have a slot; not where info says nothing about the frames. */
+    const bool slots = layout->list_slots > 1 && frame > 0 && frame <= INTERSECTIONS_MAX &&
+                       frame <= capacity / layout->list_slots;
     if (capacity > INTERSECTIONS_MAX) capacity = INTERSECTIONS_MAX;
     if (frame > 0 && capacity > frame) capacity = frame;
     const int64_t rounds = rounds_for(frame, capacity);
