@@ -110,7 +110,12 @@ def _input_names(variant, tensors):
 
 def _chosen(settings, names):
     """The variant that settings and inputs mean."""
-    return VARIANTS["deformable"] if names is DENSIFIED else variant_of(settings)
+    variant = variant_of(settings)
+    if names is not DENSIFIED:
+        return variant
+    if variant.name != "2023":  # whose own fields would be ignored
+        raise TypeError(unexpected("GaussianRasterizer", variant, "means2D_densify"))
+    return VARIANTS["deformable"]
 
 
 def _keep(ctx, run, tensors):

@@ -111,7 +111,7 @@ def test_visible_filter_is_everywhere(use):
 @pytest.mark.parametrize("variant, name, message", [
     ("2023", "means2D_densify", "written for deformable: name it"),
     ("2023", "dc", "written for 2024-accel or taming-rasterizer or taming"),
-    ("2023", "theta", "written for w-pose"), ("auto", "sh_objs", "no variant takes it"),
+    ("auto", "theta", "written for w-pose"), ("auto", "sh_objs", "no variant takes it"),
     ("2023", "semantic_feature", "no variant takes it, .* docs/dropin.md"),
 ])
 def test_unknown_inputs(use, variant, name, message):
@@ -119,6 +119,13 @@ def test_unknown_inputs(use, variant, name, message):
     with pytest.raises(TypeError, match=f"^GaussianRasterizer: got .*'{name}' in variant 2023; "
                                         f".*{message}"):
         rasterizer(use(variant))(**args)
+
+
+@pytest.mark.parametrize("variant", ["2024", "mip"])
+def test_no_settings_are_ignored(use, variant):
+    args = inputs_of(gaussians(), "deformable")
+    with pytest.raises(TypeError, match=f"'means2D_densify' in variant {variant}; .*deformable"):
+        rasterizer(use("auto"), variant)(**args)
 
 
 @pytest.mark.parametrize("variant, name, message", [
