@@ -133,8 +133,8 @@ static gsc_status sum_pixels_of_new_lists(gsc__gpu_pass *pass, const gsc__gpu_su
 
 /* ---------------------------------------------------------- project backward */
 
-/* What project_backward makes: gradients of the parameters, by GSC_PARAMETER_* - 1, and of
- * means2d. */
+/* What project_backward makes: gradients of the parameters, by GSC_PARAMETER_* - 1, of which the
+ * harmonics are the last, and of means2d. */
 enum { SH = GSC_PARAMETER_SH - 1, MEANS2D = GSC__PARAMETERS, MEANS2D_ABS, RESULTS };
 
 static void find_results(const gsc__gpu_pass *pass, gsc__gpu_gradient results[RESULTS]) {
@@ -167,15 +167,11 @@ static void find_results(const gsc__gpu_pass *pass, gsc__gpu_gradient results[RE
     memcpy(results, all, sizeof all);
 }
 
-static bool is_harmonics(int result) {
-    return result == SH || result == GSC_PARAMETER_SH_DC - 1;
-}
-
 static void list_gradients(const gsc__gpu_gradient results[RESULTS], gsc_k_project_backward *args) {
     for (int i = 0; i < RESULTS; ++i) {
         const gsc__gpu_gradient *result = &results[i];
         if (!result->to) continue;
-        if (!is_harmonics(i))
+        if (i < SH || i >= MEANS2D)
             args->gradient[args->gradients++] = *result;
         else if (result->width > 0 && (result->overwrite || result->used > 0))
             args->sh_gradient[args->sh_gradients++] = *result;
@@ -197,7 +193,7 @@ static void list_steps(const gsc__raster_steps *steps, const gsc__gpu_gradient r
             .width = (uint32_t)group->row_size,
             .used = results[i].used,
             .result = results[i].result,
-            .harmonics = is_harmonics(i),
+            .harmonics = i >= SH,
             .vectors = group->row_size % 4 == 0 && gsc__gpu_is_aligned(group->parameter) &&
                        gsc__gpu_is_aligned(group->moment1) && gsc__gpu_is_aligned(group->moment2),
             .constants = gsc__adam_constants_of(group)};

@@ -30,10 +30,11 @@ int64_t gsc__gpu_raster_largest_frame(const gsc__raster *raster, const gsc_raste
     return gsc__gpu_slot_capacity(&layout, info->intersections_bytes);
 }
 
-/* Scratch in the memory of the image: it is free until the image is written.  The last camera's image is the last to be blended, after the last use of scratch: unless there
- * are statistics, which are summed up in scratch, or bands, whose lists are made between one part
- * of the image and the next.  Bands are made of fewer intersections than the frame has, and of
- * more than positions of 32 bits can count. */
+/* Scratch in the memory of the image: it is free until the image is written.  The last camera's
+ * image is the last to be blended, after the last use of scratch: unless there are statistics,
+ * which are summed up in scratch, or bands, whose lists are made between one part of the image and
+ * the next.  Bands are made of fewer intersections than the frame has, and of more than positions
+ * of 32 bits can count. */
 void *gsc__gpu_lend_scratch(const gsc__raster_call *call, const gsc_raster_info *info,
                             size_t *bytes) {
     const gsc__raster *raster = &call->raster;
