@@ -303,7 +303,8 @@ typedef struct gsc_raster_args {
     float radius_clip;    /**< culled if the radius is at most this, pixels; 0: none */
     float blur;           /**< added to the 2D covariance's diagonal; 0: 0.3, negative: none */
     float median_default; /**< median_depth where the transmittance stays above 0.5 */
-    const DLTensor *view; /**< [C, 4, 4] world to camera, column-major */
+    const DLTensor *view; /**< [C, 4, 4] world to camera, column-major; in host memory a last row
+                               other than 0 0 0 1 is an error: the other order is easily passed */
     const DLTensor *projection;    /**< [C, 4, 4] world to clip, column-major: a pinhole projection
                                         times view, clip w = z; or NULL and */
     const DLTensor *intrinsics;    /**< [C, 4] fx fy cx cy in pixels */

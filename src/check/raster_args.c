@@ -164,6 +164,29 @@ static gsc_status check_matrices(const gsc__call *call, gsc__sizes *sizes, const
                        field->name, gsc__shape_text(strides, given->ndim, text));
 }
 
+/* A matrix in the other order, which is easily passed, has its translation in the last row.  NaN
+ * passes: it culls what it reaches. */
+static gsc_status check_last_rows(const gsc__call *call, const DLTensor *given,
+                                  const gsc__raster *raster) {
+    if (call->shapes_only || !gsc__device_is_host(given->device)) return GSC_OK;
+    for (int32_t c = 0; c < raster->cameras; ++c) {
+        const gsc_real *matrix = raster->camera.view + 16 * (size_t)c;
+        gsc_real row[4];
+        for (int i = 0; i < 4; ++i)
+            row[i] = matrix[raster->camera.view_by_rows ? 12 + i : 4 * i + 3];
+        if (!(fabs((double)row[0]) > 1e-3 || fabs((double)row[1]) > 1e-3 ||
+              fabs((double)row[2]) > 1e-3))
+            continue;
+        return gsc__refuse(call, GSC_ERROR_INVALID_ARGUMENT,
+                           "@view has a last row of %g %g %g %g in camera %d, expected 0 0 0 1: is "
+                           "it %s? Then %s GSC_RASTER_VIEW_ROW_MAJOR",
+                           (double)row[0], (double)row[1], (double)row[2], (double)row[3], c,
+                           raster->camera.view_by_rows ? "column-major" : "row-major",
+                           raster->flags & GSC_RASTER_VIEW_ROW_MAJOR ? "do not set" : "set");
+    }
+    return GSC_OK;
+}
+
 static gsc_status check_position(const gsc__call *call, gsc__sizes *sizes, const DLTensor *given,
                                  gsc__raster *out) {
     gsc__found found;
@@ -205,7 +228,7 @@ static gsc_status check_view(const gsc__call *call, gsc__sizes *sizes, const gsc
     out->host_view = is_on_host(args->view);
     out->cameras = (int32_t)gsc__size(sizes, 'C');
     out->gaussians = gsc__size(sizes, 'N');
-    return GSC_OK;
+    return check_last_rows(call, args->view, out);
 }
 
 /* --------------------------------------------------------------- descriptors */

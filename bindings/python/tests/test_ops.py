@@ -74,7 +74,8 @@ def test_single_images(valid):
     cases = (
         (gsplat_c.ssim, {"outputs": ("mean", "map")}),
         (gsplat_c.image_loss, {"outputs": ("loss", "grad_image"), "mask": mask}),
-        (gsplat_c.ssim_backward, {"wrt": ("image", "target"), "grad_mean": np.array(1, np.float32)}),
+        (gsplat_c.ssim_backward, {"wrt": ("image", "target"),
+                                  "grad_mean": np.array(1, np.float32)}),
     )
     for function, options in cases:
         batch = function(image, target, valid=valid, **options)

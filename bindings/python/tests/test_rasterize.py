@@ -139,6 +139,19 @@ def test_view_layouts_and_projection_agree():
         gsplat_c.rasterize(**centred).color, atol=1e-5)
 
 
+def test_view_in_the_other_order():
+    """A view by rows where columns are expected, or the reverse, is an error and not a picture."""
+    args = cloud()
+    view = np.eye(4, dtype=np.float32)
+    view[:3, 3] = [0.1, 0, 4]
+    with pytest.raises(ValueError, match="view has a last row of 0.1 0 4 1 in camera 0, expected "
+                       "0 0 0 1: is it row-major. Then set GSC_RASTER_VIEW_ROW_MAJOR"):
+        gsplat_c.rasterize(**{**args, "view": view})
+    with pytest.raises(ValueError, match="is it column-major. Then do not set"):
+        gsplat_c.rasterize(**{**args, "view": view.T.copy(), "view_row_major": True})
+    gsplat_c.rasterize(**{**args, "view": view, "view_row_major": True})
+
+
 def test_covariances_replace_scales_and_rotations():
     args = cloud()
     expected = gsplat_c.rasterize(**args).color
@@ -256,7 +269,7 @@ def test_mark_visible():
         visible = gsplat_c.mark_visible(means=means, view=view, near_plane=near, far_plane=far)
         assert visible.dtype == bool and visible.shape == (50,)
         np.testing.assert_array_equal(visible, (z > (near or 0.2)) & (z <= (far or np.inf)))
-    both = gsplat_c.mark_visible(means=means, view=np.stack([view, view.T]))
+    both = gsplat_c.mark_visible(means=means, view=np.stack([view, cloud()["view"]]))
     assert both.shape == (2, 50)
     rows = gsplat_c.mark_visible(means=means, view=np.ascontiguousarray(view.T),
                                  view_row_major=True)

@@ -243,7 +243,8 @@ pub struct gsc_raster_args {
     pub blur: f32,
     /// median_depth where the transmittance stays above 0.5
     pub median_default: f32,
-    /// \[C, 4, 4\] world to camera, column-major
+    /// \[C, 4, 4\] world to camera, column-major; in host memory a last row
+    /// other than 0 0 0 1 is an error: the other order is easily passed
     pub view: *const DLTensor,
     /// \[C, 4, 4\] world to clip, column-major: a pinhole projection
     /// times view, clip w = z; or NULL and
