@@ -8,7 +8,7 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from .. import _ops
-from .._errors import calling
+from .._errors import argument_error, calling
 from ..torch._image import ssim
 from ._frame import check_float
 from ._ssim3d import ssim_map_3d
@@ -35,9 +35,11 @@ def _named(function):
     return named
 
 
-def _check(img1, img2):
+def _check(img1, img2, dimensions):
     check_float("img1", img1)
     check_float("img2", img2)
+    if img1.ndim != dimensions:
+        raise argument_error("SHAPE", f"img1 has {img1.ndim} dimensions, expected {dimensions}")
 
 
 def _has_no_window(image, padding):
@@ -74,7 +76,7 @@ class FusedSSIMMap(torch.autograd.Function):
     @staticmethod
     def forward(ctx, C1, C2, img1, img2, padding="same", train=True, spatial_dims=2):
         _check_padding(padding)
-        _check(img1, img2)
+        _check(img1, img2, spatial_dims + 2)
         ctx.options = C1, C2, padding, spatial_dims
         ctx.save_for_backward(img1, img2)
         return ssim_map(C1, C2, img1, img2, padding, spatial_dims)
@@ -95,7 +97,7 @@ def fused_ssim(img1, img2, padding="same", train=True):
     inside it.  Only img1 has a gradient, whatever ``train`` says.
     """
     _check_padding(padding)
-    _check(img1, img2)
+    _check(img1, img2, 4)
     if _has_no_window(img1, padding):
         return FusedSSIMMap.apply(_C1, _C2, img1, img2, padding, train).mean()
     return ssim(img1, img2.detach(), valid=padding == "valid")
@@ -113,14 +115,14 @@ def _make_raw(suffix, spatial_dims):
 
     def fusedssim(C1, C2, img1, img2, train):
         """-> (map shaped as the images, and three tensors for the backward function)."""
-        _check(img1, img2)
+        _check(img1, img2, spatial_dims + 2)
         # Backward starts afresh: it does not need the partial derivatives.
         return (ssim_map(C1, C2, img1, img2, "same", spatial_dims),
                 *(img1.new_empty(0) for _ in range(3)))
 
     def fusedssim_backward(C1, C2, img1, img2, dL_dmap, dm_dmu1, dm_dsigma1_sq, dm_dsigma12):
         """-> gradient for img1, shaped as it."""
-        _check(img1, img2)
+        _check(img1, img2, spatial_dims + 2)
         return ssim_map_gradient(C1, C2, img1, img2, "same", dL_dmap, spatial_dims)
 
     for function in (fusedssim, fusedssim_backward):
@@ -135,12 +137,12 @@ fusedssim3d, fusedssim_backward3d = _make_raw("3d", 3)
 @_named
 def raster_fusedssim(C1, C2, img1, img2):
     """The rasterizer's own: images [C, H, W] without a batch -> map [C, H, W]."""
-    _check(img1, img2)
+    _check(img1, img2, 3)
     return ssim_map(C1, C2, img1[None], img2[None], "same")[0]
 
 
 @_named
 def raster_fusedssim_backward(C1, C2, img1, img2, dL_dmap):
     """-> gradient for img1 [C, H, W]."""
-    _check(img1, img2)
+    _check(img1, img2, 3)
     return ssim_map_gradient(C1, C2, img1[None], img2[None], "same", dL_dmap[None])[0]
