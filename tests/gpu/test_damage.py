@@ -13,7 +13,7 @@ import pytest
 
 from conftest import note
 
-VARIANTS = ("whole", "bands", "channels", "cameras", "cameras in one room")
+VARIANTS = ("whole", "bands", "channels", "cameras", "cameras in one buffer")
 PATTERNS = ("ones", "zeros", "random", "shifted", "bits", "other")
 KINDS = [(v, p) for v in VARIANTS for p in PATTERNS]
 VICTIM = Path(__file__).resolve().parent / "victim.py"

@@ -88,7 +88,7 @@ class Victim:
         size = info["intersections_bytes"]
         if variant == "bands":
             size = max(size // 4, info["intersections_min_bytes"])
-        elif variant == "cameras in one room":
+        elif variant == "cameras in one buffer":
             size -= 256
         self.lists = new((size,), "uint8")
         scratch = max(info["forward_scratch_bytes"], info["backward_scratch_bytes"])
