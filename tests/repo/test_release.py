@@ -88,6 +88,7 @@ def test_needs_a_frozen_interface_from_1_0_0_on(changed):
     edit(changed, "meson.build", f"version: '{version()}'", "version: '1.0.0'")
     for path in changed.glob("bindings/python/shims/*/pyproject.toml"):
         edit(changed, path, f'version = "{version()}"', 'version = "1.0.0"')
+    edit(changed, "packaging/vcpkg/vcpkg.json", f'"{version()}"', '"1.0.0"')
     edit(changed, "include/gsplat_c.h", "#define GSC_ABI_MINOR ", "#define GSC_ABI_MINOR 9")
     commit(changed)
     expect_refusal(changed, "freeze the interface", "--dry-run", **QUICK)
