@@ -7,7 +7,7 @@ no framework is imported, an array's own is already there.  What adapters do:
                 that must be dense and are not are copied.  Outputs are never copied:
                 they must be dense and writable.  A view may borrow the array's shape:
                 who makes an array for it keeps that in block.keep.
-    pack_fields a gsc_raster_args of numbers and of arrays of any framework
+    pack_frame  a gsc_raster_args of numbers and of arrays of any framework, and outputs
     pack_named  a struct of arrays, by name
     empty       a new array on a device
     bytes       a new uint8 array at a multiple of 256, and its address
@@ -33,7 +33,7 @@ from functools import cache
 from ._call import call, device_word, dtype_word
 from ._dlpack import as_numpy, capsule_is, capsule_pointer, fields_of, is_dense
 from ._errors import ArgumentTypeError, Error, OutOfMemoryError, argument_error
-from ._fields import ARGS, FIELDS, STRIDED, TENSORS
+from ._fields import ARGS, FIELDS, OUTPUTS, STRIDED, TENSORS
 
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
 CPU_WORD = device_word((CPU, 0))
@@ -60,6 +60,10 @@ class Arrays:
 
     def pack_fields(self, block, numbers, values):
         """The address of a gsc_raster_args of raster_fields(), which these are."""
+        return self.pack_frame(block, numbers, values)[0]
+
+    def pack_frame(self, block, numbers, values, outputs=None):
+        """(pack_fields(), the address of a gsc_raster_outputs of arrays by name)"""
         addresses = []
         for name, strided, value in zip(TENSORS, STRIDED, values):
             if value is None:
@@ -69,7 +73,8 @@ class Arrays:
             if strided == "matrices":
                 strided = found.is_transposed(value)
             addresses.append(found.pack(block, value, name, strided))
-        return ARGS.pack(block, *numbers, *addresses)
+        args = ARGS.pack(block, *numbers, *addresses)
+        return args, outputs and self.pack_named(block, OUTPUTS, outputs)
 
     def pack_named(self, block, descriptor, outputs, upstream=()):
         """The address of a struct of outputs and, if any, of the gradients that come in."""

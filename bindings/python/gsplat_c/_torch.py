@@ -8,7 +8,7 @@ from ._arrays import CPU, CUDA, Arrays, by_columns, must_be_dense
 from ._call import DLTENSOR, POINTER, device_word, dtype_word
 from ._dlpack import Lender, capsule_of, exchange_functions, view_function, views_function
 from ._errors import Error, argument_error
-from ._fields import ARGS, MATRICES, STRIDED, TENSORS
+from ._fields import ARGS, MATRICES, OUTPUTS, STRIDED, TENSORS
 
 _NO_MEMORY = (RuntimeError, TypeError, BufferError)  # what a tensor without any raises
 
@@ -71,11 +71,16 @@ class TorchArrays(Arrays):
             device = self._words[tensor.device] = device_word(self.device(tensor, name))
         return block.tensor(name, tensor.data_ptr(), device, dtype, tensor.shape, strides)
 
-    def pack_fields(self, block, numbers, values):
-        if self._are_plain(block, values):
-            fields, count = ARGS.pack(block, *numbers, *map(id, values)), len(values)
+    def pack_frame(self, block, numbers, values, outputs=None):
+        if self._are_plain(block, (*values, *outputs.values()) if outputs else values):
+            args, count = ARGS.pack(block, *numbers, *map(id, values)), len(values)
             objects = block.base + block.top - POINTER.size * count
+            if outputs:  # right behind: one call makes views of all
+                OUTPUTS.pack_named(block, {name: id(value) for name, value in outputs.items()})
+                count += OUTPUTS.size // POINTER.size
             strided = self._view_all(block, objects, count, MATRICES)
+            if strided and strided >> len(values):
+                strided = None  # an output is not dense
             while strided:
                 place = strided.bit_length() - 1
                 value = values[place]
@@ -87,8 +92,8 @@ class TorchArrays(Arrays):
                                       self.pack(block, value, TENSORS[place]))
                 strided -= 1 << place
             if strided is not None:
-                return fields
-        return super().pack_fields(block, numbers, values)
+                return args, args + ARGS.size
+        return super().pack_frame(block, numbers, values, outputs)
 
     def pack_named(self, block, descriptor, outputs, upstream=()):
         named = {**outputs, **upstream} if upstream else outputs

@@ -30,6 +30,13 @@ class LazyModule(torch.nn.Module):
         super().__setattr__(name, value)
 
     def __call__(self, *args, **kwargs):
-        if "_modules" in self.__dict__ or any(_GLOBAL_HOOKS):
-            return super().__call__(*args, **kwargs)
-        return self.forward(*args, **kwargs)
+        try:
+            if "_modules" in self.__dict__ or any(_GLOBAL_HOOKS):
+                return super().__call__(*args, **kwargs)
+            return self.forward(*args, **kwargs)
+        except TypeError:
+            self.explain(kwargs)
+            raise
+
+    def explain(self, kwargs):
+        """May raise a better error than the TypeError of a call with these keywords."""

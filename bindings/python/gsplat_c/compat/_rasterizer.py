@@ -42,18 +42,24 @@ def cpu_deep_copy_tuple(input_tuple):
 class Results(tuple):
     """The results of a variant; unpacking another number of them is an error that explains it."""
 
-    @classmethod
-    def of(cls, variant, values):
-        results = cls(values)
-        results.variant = variant
-        return results
+    __slots__ = ()
+    variant = None
 
     def __iter__(self):
         caller = sys._getframe(1)
-        code, place = caller.f_code.co_code, caller.f_lasti
-        if code[place] == _UNPACK_SEQUENCE and code[place + 1] != len(self):
-            raise ValueError(wrong_count(self.variant, code[place + 1]))
+        place = id(caller.f_code), caller.f_lasti
+        if place not in _good_places:  # to look at a program's code takes microseconds
+            code, at = caller.f_code.co_code, caller.f_lasti
+            if code[at] == _UNPACK_SEQUENCE and code[at + 1] != len(self):
+                raise ValueError(wrong_count(self.variant, code[at + 1]))
+            if len(_good_places) < 1000:
+                _good_places.add(place)
         return super().__iter__()
+
+
+_good_places: set[tuple[int, int]] = set()
+_RESULTS = {name: type("Results", (Results,), {"__slots__": (), "variant": variant})
+            for name, variant in VARIANTS.items()}
 
 
 class Run:
@@ -204,9 +210,9 @@ def _rasterize(caller, function, variant, settings, names, tensors):
     """
     if _is_recorded(tensors):
         run = Run(caller, variant, settings, names, tensors)
-        return Results.of(variant, function.apply(*tensors, run))
+        return _RESULTS[variant.name](function.apply(*tensors, run))
     results, _ = _forward(caller, variant, settings, names, tensors, False)
-    return Results.of(variant, [results[name] for name in variant.returns])
+    return _RESULTS[variant.name]([results[name] for name in variant.returns])
 
 
 def make_rasterize_gaussians(variant, function):
@@ -261,16 +267,12 @@ class _Rasterizer(LazyModule):
             return _frame.radii(variant, self.raster_settings, means3D, scales, rotations,
                                 cov3D_precomp)
 
-    def __call__(self, *args, **kwargs):
-        try:
-            return super().__call__(*args, **kwargs)
-        except TypeError:
-            variant = self.variant or variant_of(self.raster_settings)
-            taken = inspect.signature(_BASES[variant.inputs].forward).parameters
-            for name in kwargs:
-                if name not in taken:
-                    raise TypeError(unexpected("GaussianRasterizer", variant, name)) from None
-            raise
+    def explain(self, kwargs):
+        variant = self.variant or variant_of(self.raster_settings)
+        taken = inspect.signature(_BASES[variant.inputs].forward).parameters
+        for name in kwargs:
+            if name not in taken:
+                raise TypeError(unexpected("GaussianRasterizer", variant, name)) from None
 
     def _call(self, names, tensors):
         settings = self.raster_settings
